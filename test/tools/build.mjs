@@ -1,0 +1,23 @@
+// Builds dist/ from src/: type check and emit by tsc, one bundle by ncc, then the shell files beside it.
+// tsc first, because ncc's own TypeScript loader does not work with TypeScript 7 (vercel/ncc#1336).
+import { execFileSync } from 'node:child_process';
+import { cpSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = new URL('../..', import.meta.url).pathname;
+const bin = join(root, 'node_modules', '.bin');
+const run = (name, args) => execFileSync(join(bin, name), args, { cwd: root, stdio: 'inherit' });
+
+// Stale chunks in dist/ would be shipped: both folders are made anew.
+for (const folder of ['lib', 'dist']) rmSync(join(root, folder), { recursive: true, force: true });
+run('tsc', []);
+run('ncc', ['build', 'lib/index.js', '-o', 'dist', '--license', 'licenses.txt']);
+
+// What src/assets.ts reads at run time keeps its path below dist/.
+const ASSET = /\.(sh|yml|conf)$/;
+for (const entry of readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })) {
+  if (!entry.isFile() || !ASSET.test(entry.name)) continue;
+  const from = join(entry.parentPath, entry.name);
+  const to = join(root, 'dist', from.slice(join(root, 'src').length + 1));
+  cpSync(from, to, { recursive: true, mode: 0 });
+}

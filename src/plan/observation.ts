@@ -1,0 +1,134 @@
+import type { Host, Role, Service } from '../fleet/fleet.js';
+
+/** Something that could not be found out, and why. It never counts as healthy, absent or equal. */
+export interface Unknown {
+  readonly kind: 'unknown';
+  readonly why: string;
+}
+
+export type Known<T> = { readonly kind: 'known'; readonly value: T } | Unknown;
+
+export function known<T>(value: T): Known<T> {
+  return { kind: 'known', value };
+}
+
+export function unknown(why: string): Unknown {
+  return { kind: 'unknown', why };
+}
+
+/** The value, or `fallback` when it is unknown. */
+export function valueOr<T, F>(fact: Known<T>, fallback: F): T | F {
+  return fact.kind === 'known' ? fact.value : fallback;
+}
+
+/** Why a host could not be worked on. */
+export type FailureClass = 'name' | 'connect' | 'host-key' | 'authentication' | 'sudo' | 'command' | 'time-out';
+
+export interface Unreachable {
+  readonly kind: 'unreachable';
+  readonly class: FailureClass;
+  /** A sentence for people: what happened, and the way out. */
+  readonly message: string;
+}
+
+/** One small file of the role directory. `text` is trimmed; an empty file is `text` with "". */
+export type FileState =
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'unreadable' };
+
+export type ServiceState =
+  /** k3s runs in it. */
+  | 'running'
+  /** The container (unit) is up, but only waits: the guards keep k3s from starting. */
+  | 'idle'
+  /** The entrypoint exits 1 and is restarted: a guard refuses. */
+  | 'refusing'
+  | 'stopped'
+  | 'restarting'
+  | 'absent'
+  | 'unknown';
+
+export interface ServiceObservation {
+  readonly state: ServiceState;
+  readonly containerId: string | null;
+  readonly restartCount: number;
+  /** Docker's restart policy name, or systemd's enabled state; null when absent. */
+  readonly restartPolicy: string | null;
+  /** The role directory is mounted at /etc/github-runner (native: the drop-in is loaded). */
+  readonly mounted: boolean;
+  /** The `config_files` label: the Compose files the container was created with; null when it has none. */
+  readonly configFiles: readonly string[] | null;
+  /** The join URL in the container's own environment (K3S_JOIN_SERVER_URL or K3S_URL); null when empty or absent. */
+  readonly joinUrlEnvironment: string | null;
+}
+
+export interface OverrideObservation {
+  /** `differs`: a file of that name whose content is not ours of this version. */
+  readonly placed: 'absent' | 'ours' | 'differs';
+  /** `COMPOSE_FILE` in `.env` names it. */
+  readonly listed: boolean;
+}
+
+export interface ReachedHost {
+  readonly kind: 'reached';
+  /** False: no project directory with a Compose file (native: neither unit). */
+  readonly provisioned: boolean;
+  /** The project directory as an absolute path. */
+  readonly directory: string;
+  readonly roleDirectory: 'present' | 'absent';
+  readonly role: FileState;
+  readonly joinUrl: FileState;
+  readonly cluster: FileState;
+  /** The version of the guard scripts in the role directory; null when they are not there. */
+  readonly guardsInstalled: string | null;
+  readonly override: OverrideObservation;
+  /** The join URL in `.env` (native: the environment file) by variable; null when empty or absent. */
+  readonly environment: { readonly [S in Service]: string | null };
+  /** Unknown when docker (systemctl) could not be asked. */
+  readonly services: Known<{ readonly [S in Service]: ServiceObservation }>;
+}
+
+export type HostObservation = ReachedHost | Unreachable;
+
+/** What hosts and cluster report at one moment, or what an unobserved plan assumes. */
+export interface Observation {
+  /** Milliseconds since 1970, read once. */
+  readonly at: number;
+  /** False: assumed from the base commit, nothing was contacted. */
+  readonly observed: boolean;
+  /** By inventory name: hosts of the head and leaving hosts of the base. A host that is missing was not looked at. */
+  readonly hosts: ReadonlyMap<string, HostObservation>;
+  readonly run: RunMemory;
+}
+
+/** What this run has done so far: rules about "first in this run" need no memory inside. */
+export interface RunMemory {
+  readonly done: readonly DoneStep[];
+}
+
+export interface DoneStep {
+  readonly action: string;
+  readonly host: string;
+}
+
+/** The role that a host runs now; null when it runs neither; unknown when both, or when it cannot be told. */
+export function runningRole(host: ReachedHost): Known<Role | null> {
+  if (host.services.kind === 'unknown') return host.services;
+  const { k3s, 'k3s-agent': agent } = host.services.value;
+  const up = (service: ServiceObservation): boolean => service.state === 'running' || service.state === 'restarting';
+  if (up(k3s) && up(agent)) return unknown('both k3s and k3s-agent run');
+  if (up(k3s)) return known('server');
+  if (up(agent)) return known('agent');
+  if (k3s.state === 'unknown' || agent.state === 'unknown') return unknown('the state of its services is unknown');
+  const there = (service: ServiceObservation): boolean => service.state !== 'absent';
+  if (there(k3s) && there(agent)) return known(null);
+  if (there(k3s)) return known('server');
+  return known(there(agent) ? 'agent' : null);
+}
+
+/** A host as the plan wants it: declared at the head, or leaving (declared at the base only). */
+export interface DesiredHost {
+  readonly host: Host;
+  readonly leaving: boolean;
+}

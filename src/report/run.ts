@@ -1,0 +1,34 @@
+import type { Plan } from '../plan/plan.js';
+
+export const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'] as const;
+
+/** What a run came to. Over several clusters the first of RESULTS that occurs wins. */
+export type Result = (typeof RESULTS)[number];
+
+export type StepState = 'done' | 'running' | 'to-come' | 'failed';
+
+/** One run as its readers see it: the check run, the job summary and the outputs are made of this alone. */
+export interface RunReport {
+  readonly plan: Plan;
+  readonly dryRun: boolean;
+  /** Null while the run is still going on (an apply in progress). */
+  readonly result: Result | null;
+  /** The state of each step by `stepKey`; a step that is not in it is to come. Empty for a plan. */
+  readonly states: ReadonlyMap<string, StepState>;
+  readonly failure: Failure | null;
+  /** The run was cancelled (SIGINT, SIGTERM). */
+  readonly cancelled: boolean;
+}
+
+export interface Failure {
+  /** `ACTION HOST`, or null when no step failed (bad input, our own error). */
+  readonly step: string | null;
+  /** One line. */
+  readonly reason: string;
+  /** What state the run left and what to do next; null when there is nothing to add. */
+  readonly advice: string | null;
+}
+
+export function stepKey(cluster: string, number: number): string {
+  return `${cluster}#${number}`;
+}

@@ -65,6 +65,8 @@ export interface Host {
   readonly place: Place;
   /** Where each deciding variable of this host got its value (by full variable name). */
   readonly sources: ReadonlyMap<string, Source>;
+  /** ssh options of the inventory that fleet-role sets itself and therefore ignored. */
+  readonly ignoredSshOptions: readonly string[];
 }
 
 export interface Source extends Place {

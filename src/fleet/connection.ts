@@ -1,0 +1,64 @@
+import type { HostConnection } from './fleet.js';
+import { parseSshArguments } from './ssh-arguments.js';
+import { hasControlCharacter, type VariableReader } from './variables.js';
+
+/** What the inventory says of the way to a host, and the names of ssh options that were ignored. */
+export interface ReadConnection {
+  readonly connection: HostConnection;
+  /** Options that fleet-role sets itself and therefore ignored, for the note `ignored-ssh-option`. */
+  readonly ignored: readonly string[];
+}
+
+/**
+ * The connection of a host by Ansible's connection variables. `ansible_ssh_common_args` and `ansible_ssh_extra_args`
+ * are parsed as words; what fleet-role cannot write to its own ssh config is a `bad-value` problem, because ssh would
+ * run it as shell on the runner.
+ */
+export function readConnection(reader: VariableReader): ReadConnection {
+  const type = reader.choice('ansible_connection', ['ssh', 'smart', 'local'], 'ssh');
+  const host = address(reader, 'ansible_host', reader.host.name);
+  const user = reader.string('ansible_user');
+  if (user !== undefined && !/^[A-Za-z0-9_][A-Za-z0-9_.@$-]*$/.test(user)) {
+    reader.problem(
+      'bad-value',
+      'ansible_user',
+      `ansible_user of ${reader.host.name} is no user name; give letters, digits, "_", ".", "-".`,
+    );
+  }
+  const args = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'] as const;
+  const parsed = args.map((name) => {
+    const text = reader.string(name);
+    const result = parseSshArguments(text ?? '');
+    for (const error of result.errors) {
+      reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
+    }
+    return result;
+  });
+  const port = reader.integer('ansible_port', 22, 1, 65_535) ?? 22;
+  const portArgument = parsed.map((result) => result.port).findLast((value) => value !== undefined);
+  const userArgument = parsed.map((result) => result.user).findLast((value) => value !== undefined);
+  return {
+    connection: {
+      type: type === 'local' ? 'local' : 'ssh',
+      host,
+      port: reader.get('ansible_port') === undefined ? (portArgument ?? port) : port,
+      user: user ?? userArgument ?? null,
+      become: reader.boolean('ansible_become', false),
+      keyFile: reader.string('ansible_ssh_private_key_file') ?? null,
+      options: parsed.flatMap((result) => result.options),
+    },
+    ignored: [...new Set(parsed.flatMap((result) => result.ignored))],
+  };
+}
+
+function address(reader: VariableReader, name: string, fallback: string): string {
+  const text = reader.string(name, fallback);
+  // ssh would read a leading "-" as an option, and "%" as a token of its config.
+  if (/^[A-Za-z0-9_.:[\]-]+$/.test(text) && !text.startsWith('-') && !hasControlCharacter(text)) return text;
+  reader.problem(
+    'bad-value',
+    name,
+    `${name} of ${reader.host.name} is no host name or address that ssh can be given safely; give a name or an IP address.`,
+  );
+  return fallback;
+}

@@ -1,0 +1,176 @@
+import type { InventoryHost, Value, Variable } from './inventory/inventory.js';
+import type { Place, Problem } from './problem.js';
+
+/** The prefix of fleet-role's variables, whatever the cluster's group is called. */
+export const PREFIX = 'github_runner_cluster_';
+
+const CLUSTER_VARIABLES = ['controller', 'max_servers', 'api_port', 'datastore'] as const;
+
+const HOST_VARIABLES = [
+  'tailnet_domain',
+  'node_role',
+  'bootstrap',
+  'server_url',
+  'tls_sans',
+  'node_name',
+  'node_address',
+  'server_eligible',
+  'server_pinned',
+  'runtime',
+  'dir',
+  'compose_project',
+  'compose_files',
+  'container_name',
+  'agent_container_name',
+  'docker_context',
+  'data_dir',
+] as const;
+
+/** Ansible's connection variables that fleet-role reads; every other `ansible_*` is left alone. */
+const CONNECTION_VARIABLES = [
+  'ansible_host',
+  'ansible_port',
+  'ansible_user',
+  'ansible_connection',
+  'ansible_become',
+  'ansible_ssh_private_key_file',
+  'ansible_ssh_common_args',
+  'ansible_ssh_extra_args',
+] as const;
+
+export type ClusterVariable = (typeof CLUSTER_VARIABLES)[number];
+export type HostVariable = (typeof HOST_VARIABLES)[number];
+export type ConnectionVariable = (typeof CONNECTION_VARIABLES)[number];
+
+const NEEDED: ReadonlySet<string> = new Set([
+  ...[...CLUSTER_VARIABLES, ...HOST_VARIABLES].map((name) => PREFIX + name),
+  ...CONNECTION_VARIABLES,
+]);
+
+/** Whether a plan depends on this variable: its templates and vaults must be resolved. */
+export function isNeeded(variable: string): boolean {
+  return NEEDED.has(variable);
+}
+
+export { CLUSTER_VARIABLES };
+
+// Ansible's own words: ansible.module_utils.parsing.convert_bool.
+const TRUE_WORDS = new Set(['y', 'yes', 'on', '1', 'true', 't', '1.0']);
+const FALSE_WORDS = new Set(['n', 'no', 'off', '0', 'false', 'f', '0.0']);
+
+/**
+ * Reads the variables of one host with their types. A value of the wrong type becomes a `bad-value` problem that names
+ * its file and line, and the default is used so that all problems are found in one go.
+ */
+export class VariableReader {
+  readonly problems: Problem[] = [];
+  readonly host: InventoryHost;
+  readonly #fallback: Place;
+
+  /** `fallback` is where the host is listed: the place of problems that have no other. */
+  constructor(host: InventoryHost, fallback: Place) {
+    this.host = host;
+    this.#fallback = fallback;
+    for (const [name, failure] of host.failures) {
+      if (isNeeded(name)) this.problems.push({ ...failure, hosts: [host.name] });
+    }
+  }
+
+  /** The variable, or undefined when it is not set, null, or (fleet-role's own and text) empty: all mean the default. */
+  get(name: string): Variable | undefined {
+    const variable = this.host.variables.get(name);
+    if (variable === undefined || this.host.failures.has(name)) return undefined;
+    if (variable.value === null || variable.value === '') return undefined;
+    return variable;
+  }
+
+  place(name: string): Place {
+    const variable = this.host.variables.get(name);
+    return variable === undefined ? this.#fallback : { file: variable.file, line: variable.line };
+  }
+
+  boolean<F extends boolean | null>(name: string, fallback: F): boolean | F {
+    const variable = this.get(name);
+    if (variable === undefined) return fallback;
+    const word = String(variable.value).trim().toLowerCase();
+    const simple = typeof variable.value !== 'object';
+    if (simple && TRUE_WORDS.has(word)) return true;
+    if (simple && FALSE_WORDS.has(word)) return false;
+    this.#bad(variable, 'true or false (yes, no, on, off, 1, 0 count as such)');
+    return fallback;
+  }
+
+  /** A whole number; text that is one counts. Undefined when it is set but is no number (the problem is recorded). */
+  integer(name: string, fallback: number, min: number, max: number, code?: Problem['code']): number | undefined {
+    const variable = this.get(name);
+    if (variable === undefined) return fallback;
+    const text = typeof variable.value === 'number' ? String(variable.value) : variable.value;
+    const number = typeof text === 'string' && /^\s*[+-]?\d+\s*$/.test(text) ? Number(text) : Number.NaN;
+    if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
+    this.#bad(variable, `a whole number from ${min} to ${max}`, code);
+    return undefined;
+  }
+
+  string(name: string): string | undefined;
+  string(name: string, fallback: string): string;
+  string(name: string, fallback?: string): string | undefined {
+    const variable = this.get(name);
+    if (variable === undefined) return fallback;
+    if (typeof variable.value === 'object') {
+      this.#bad(variable, 'text');
+      return fallback;
+    }
+    const text = String(variable.value).trim();
+    if (hasControlCharacter(text)) {
+      this.#bad(variable, 'text without line breaks and control characters');
+      return fallback;
+    }
+    return text === '' ? fallback : text;
+  }
+
+  choice<T extends string>(name: string, choices: readonly T[], fallback: T): T {
+    const text = this.string(name);
+    if (text === undefined) return fallback;
+    const found = choices.find((choice) => choice === text.toLowerCase());
+    if (found !== undefined) return found;
+    const variable = this.get(name);
+    if (variable !== undefined) this.#bad(variable, choices.join(' or '));
+    return fallback;
+  }
+
+  /** A list of texts; one text counts as a list of one. */
+  strings(name: string): readonly string[] | undefined {
+    const variable = this.get(name);
+    if (variable === undefined) return undefined;
+    const items: readonly Value[] = Array.isArray(variable.value) ? variable.value : [variable.value];
+    const texts = items.map((item) => (typeof item === 'object' ? '' : String(item).trim()));
+    if (texts.some((text) => text === '' || hasControlCharacter(text))) {
+      this.#bad(variable, 'a list of texts');
+      return undefined;
+    }
+    return texts;
+  }
+
+  #bad(variable: Variable, accepted: string, code: Problem['code'] = 'bad-value'): void {
+    this.problem(
+      code,
+      variable.name,
+      `${variable.name} of ${this.host.name} is ${show(variable.value)}; give ${accepted}.`,
+    );
+  }
+
+  problem(code: Problem['code'], variable: string, message: string): void {
+    this.problems.push({ code, message, ...this.place(variable), hosts: [this.host.name] });
+  }
+}
+
+/** A value of the inventory in one short line for a message; the report escapes it. */
+export function show(value: Value): string {
+  const text = JSON.stringify(value);
+  return text.length > 80 ? `${text.slice(0, 77)}…` : text;
+}
+
+export function hasControlCharacter(text: string): boolean {
+  // Control characters (C0, DEL, C1), and the line separators that some readers treat as line breaks.
+  return /[\p{Cc}\u2028\u2029]/u.test(text);
+}

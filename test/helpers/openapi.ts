@@ -128,7 +128,8 @@ export class OpenApi {
    * null where null is allowed. Endpoints lay what they know over it.
    */
   sample(component: string): Node {
-    return sampleOf(this.#document.components.schemas[component], (node) => this.#resolve(node));
+    const schema = { ...this.#document.components.schemas[component], nullable: false };
+    return sampleOf(schema, (node) => this.#resolve(node));
   }
 
   #operation(operation: Operation): Node {

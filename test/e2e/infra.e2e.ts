@@ -1,0 +1,163 @@
+import { getOctokit } from '@actions/github';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { behaviours, GitHubServer } from '../helpers/github-server.js';
+
+// The helpers of this suite are themselves programs that can be wrong: each must notice what it is there to notice.
+
+const SHA = 'a'.repeat(40);
+const REPO = { owner: 'octo', repo: 'fleet' };
+
+describe('the GitHub server', () => {
+  let server: GitHubServer;
+  beforeAll(async () => {
+    server = await GitHubServer.start();
+    server.addRepository('octo/fleet');
+  });
+  afterEach(() => server.reset());
+  afterAll(() => server.close());
+
+  const client = (token = 'full-token') => getOctokit(token, { baseUrl: server.url }).rest;
+  const annotation = {
+    path: 'inventory.yml',
+    start_line: 1,
+    end_line: 1,
+    annotation_level: 'failure' as const,
+    message: 'm',
+  };
+  const create = (more: object = {}, token?: string) =>
+    client(token).checks.create({ ...REPO, name: 'fleet-role plan', head_sha: SHA, ...more });
+  const statusOf = (work: Promise<{ status: number }>) =>
+    work.then(
+      (r) => r.status,
+      (e: { status: number }) => e.status,
+    );
+
+  test('keeps a check run through its life and appends annotations', async () => {
+    const made = await create({
+      status: 'in_progress',
+      output: { title: 't', summary: 's', annotations: [annotation] },
+    });
+    await client().checks.update({
+      ...REPO,
+      check_run_id: made.data.id,
+      conclusion: 'success',
+      output: { title: 'done', summary: 's2', annotations: Array(50).fill(annotation) },
+    });
+    expect(server.checkRuns).toHaveLength(1);
+    expect(server.checkRuns[0]).toMatchObject({
+      status: 'completed',
+      conclusion: 'success',
+      title: 'done',
+      summary: 's2',
+    });
+    expect(server.checkRuns[0]?.annotations).toHaveLength(51);
+    const listed = await client().checks.listForRef({ ...REPO, ref: SHA });
+    expect(listed.data.check_runs.map((r) => [r.id, r.conclusion])).toEqual([[made.data.id, 'success']]);
+    expect(server.violations).toEqual([]);
+    expect(server.requests.map((r) => [r.method, r.token])).toEqual(
+      Array.from(['POST', 'PATCH', 'GET'], (m) => [m, 'full-token']),
+    );
+  });
+
+  test.each([
+    ['a field of the wrong type', { name: 7 }, 'must be string'],
+    ['a field that GitHub does not know', { titel: 'x' }, 'titel'],
+    ['a status that does not exist', { status: 'running' }, 'must be equal to one of the allowed values'],
+    ['a completed run without conclusion', { status: 'completed' }, 'needs a conclusion'],
+    [
+      '51 annotations',
+      { output: { title: 't', summary: 's', annotations: Array(51).fill(annotation) } },
+      'more than 50',
+    ],
+    [
+      'an annotation on line 0',
+      { output: { title: 't', summary: 's', annotations: [{ ...annotation, start_line: 0 }] } },
+      'start at 1',
+    ],
+    ['a summary of 65,536 characters', { output: { title: 't', summary: 'x'.repeat(65_536) } }, '65535'],
+    ['a title of 65,536 characters', { output: { title: 'x'.repeat(65_536), summary: 's' } }, '65535'],
+  ])('refuses %s and lists it as a violation', async (_, more, words) => {
+    expect(await statusOf(create(more))).toBe(422);
+    expect(server.violations.join()).toContain(words);
+    expect(server.checkRuns).toEqual([]);
+  });
+
+  test('takes exactly 65,535 characters', async () => {
+    expect(await statusOf(create({ output: { title: 't', summary: '€'.repeat(65_535) } }))).toBe(201);
+    expect(server.violations).toEqual([]);
+  });
+
+  test('answers 404 and lists what GitHub does not have', async () => {
+    const response = await fetch(`${server.url}/repos/octo/fleet/check-run`, { headers: { 'user-agent': 'test' } });
+    expect(response.status).toBe(404);
+    expect(server.violations).toEqual(['GET /repos/octo/fleet/check-run: GitHub has no such endpoint']);
+  });
+
+  test('refuses the check run of another token, a read-only token and an unknown one, without calling it a violation', async () => {
+    server.tokens.set('other-token', { checks: 'write' });
+    const made = await create();
+    const update = (token: string) =>
+      statusOf(client(token).checks.update({ ...REPO, check_run_id: made.data.id, name: 'x' }));
+    expect(await update('other-token')).toBe(403);
+    expect(await update('full-token')).toBe(200);
+    await expect(create({}, 'read-token')).rejects.toThrow('Resource not accessible by integration');
+    expect(await statusOf(create({}, 'nobody'))).toBe(401);
+    expect(server.violations).toEqual([]);
+  });
+
+  test('plays scripted faults once and then answers as usual', async () => {
+    server.onNext('POST', /check-runs$/, behaviours.badGateway);
+    server.onNext('POST', /check-runs$/, behaviours.reset);
+    server.onNext('POST', /check-runs$/, behaviours.secondaryLimit(1));
+    expect(await statusOf(create())).toBe(502);
+    await expect(create()).rejects.toThrow();
+    await expect(create()).rejects.toMatchObject({ status: 403, response: { headers: { 'retry-after': '1' } } });
+    expect(server.checkRuns).toEqual([]);
+    server.onNext('POST', /check-runs$/, behaviours.doneThenReset);
+    await expect(create()).rejects.toThrow();
+    expect(server.checkRuns).toHaveLength(1);
+    expect(await statusOf(create())).toBe(201);
+    expect(server.violations).toEqual([]);
+  });
+
+  test('keeps issues and pull requests, one page at a time', async () => {
+    for (let i = 0; i < 3; i++) await client().issues.create({ ...REPO, title: `drift ${i}`, labels: ['drift'] });
+    await client().issues.update({ ...REPO, issue_number: 2, state: 'closed' });
+    const open = await getOctokit('full-token', { baseUrl: server.url }).paginate('GET /repos/{owner}/{repo}/issues', {
+      ...REPO,
+      labels: 'drift',
+      per_page: 1,
+    });
+    expect(open.map((issue) => issue.number)).toEqual([3, 1]);
+    server.world.pulls.push({
+      repository: 'octo/fleet',
+      number: 7,
+      headSha: SHA,
+      headRef: 'change',
+      baseRef: 'main',
+      baseSha: 'b'.repeat(40),
+      state: 'closed',
+      mergeCommitSha: 'c'.repeat(40),
+      mergedAt: '2026-01-01T00:00:00Z',
+    });
+    const found = await client().repos.listPullRequestsAssociatedWithCommit({ ...REPO, commit_sha: 'c'.repeat(40) });
+    expect(found.data.map((p) => [p.number, p.head.sha])).toEqual([[7, SHA]]);
+    expect((await client().repos.get(REPO)).data.default_branch).toBe('main');
+    expect(server.violations).toEqual([]);
+  });
+
+  test('serves Enterprise Server below its prefix only', async () => {
+    const enterprise = await GitHubServer.start({ prefix: '/api/v3' });
+    try {
+      enterprise.addRepository('octo/fleet');
+      const octokit = getOctokit('full-token', { baseUrl: enterprise.url }).rest;
+      expect((await octokit.repos.get(REPO)).status).toBe(200);
+      expect(enterprise.requests[0]?.path).toBe('/repos/octo/fleet');
+      expect(enterprise.violations).toEqual([]);
+      await fetch(new URL('/repos/octo/fleet', enterprise.url));
+      expect(enterprise.violations).toEqual(['GET /repos/octo/fleet: is not below /api/v3']);
+    } finally {
+      await enterprise.close();
+    }
+  });
+});

@@ -1,5 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { getOctokit } from '@actions/github';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { command, tryCommand } from '../helpers/command.js';
+import { GitServer } from '../helpers/git-server.js';
 import { behaviours, GitHubServer } from '../helpers/github-server.js';
 
 // The helpers of this suite are themselves programs that can be wrong: each must notice what it is there to notice.
@@ -158,6 +163,103 @@ describe('the GitHub server', () => {
       expect(enterprise.violations).toEqual(['GET /repos/octo/fleet: is not below /api/v3']);
     } finally {
       await enterprise.close();
+    }
+  });
+});
+
+describe('the git server', () => {
+  let server: GitServer;
+  let work: string;
+  beforeAll(async () => {
+    server = await GitServer.start();
+    work = await mkdtemp(join(tmpdir(), 'fleet-infra-'));
+  });
+  afterAll(async () => {
+    await server.close();
+    await rm(work, { recursive: true, force: true });
+  });
+
+  const fetchBySha = async (sha: string, token: string | null, more: string[] = ['--depth=1']) => {
+    const into = await mkdtemp(join(work, 'clone-'));
+    await command('git', ['init', '-q', '--bare', into]);
+    const env: Record<string, string> = { GIT_TERMINAL_PROMPT: '0', GIT_CONFIG_NOSYSTEM: '1' };
+    if (token !== null) {
+      env.GIT_CONFIG_COUNT = '1';
+      env.GIT_CONFIG_KEY_0 = 'http.extraHeader';
+      env.GIT_CONFIG_VALUE_0 = `Authorization: basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`;
+    }
+    const result = await tryCommand('git', ['-C', into, 'fetch', '-q', ...more, `${server.url}/octo/Fleet`, sha], {
+      env,
+    });
+    return { into, ...result };
+  };
+
+  test('gives a commit by its SHA to whoever has the token, by protocol v2', async () => {
+    const repository = await server.createRepository('octo/fleet');
+    const first = await repository.commit({ 'a/b.yml': 'one\n', 'gone ü.txt': 'x' });
+    const second = await repository.commit({ 'a/b.yml': 'two\n', 'gone ü.txt': null, out: { link: '/etc/passwd' } });
+    await repository.setBranch('main', first);
+    // The second commit is on no branch now, which GitHub serves all the same.
+    const fetched = await fetchBySha(second, 'full-token');
+    expect(fetched).toMatchObject({ code: 0, stderr: '' });
+    const tree = await command('git', ['-C', fetched.into, 'ls-tree', '-r', second]);
+    expect(tree).toMatch(/^100644 blob \w+\ta\/b.yml\n120000 blob \w+\tout\n$/);
+    expect(server.requests.at(-1)).toMatchObject({
+      credentials: { user: 'x-access-token', password: 'full-token' },
+      status: 200,
+    });
+    expect(server.requests.every((r) => r.headers['git-protocol'] === 'version=2')).toBe(true);
+    expect(server.requests.every((r) => !r.url.includes('token'))).toBe(true);
+    expect((await fetchBySha(second, 'full-token', ['--filter=tree:0'])).code).toBe(0);
+  });
+
+  test.each([
+    ['no token', null],
+    ['another token', 'wrong'],
+  ])('refuses a fetch with %s', async (_, token) => {
+    const repository = await server.createRepository(`octo/private-${token}`);
+    const sha = await repository.commit({ a: 'a' });
+    const fetched = await fetchBySha(sha, token);
+    expect(fetched.code).not.toBe(0);
+    expect(server.requests.at(-1)?.status).toBe(401);
+  });
+
+  test('builds branches that diverge and merges, the same SHAs every time', async () => {
+    const build = async (name: string) => {
+      const repository = await server.createRepository(name);
+      const base = await repository.commit({ f: '1' });
+      const left = await repository.commit({ l: '2' });
+      const right = await repository.commit({ r: '3' }, { branch: 'side', from: base });
+      const merge = await repository.commit({}, { merge: [right] });
+      const other = await repository.commit({ o: '4' }, { branch: 'other', from: null });
+      return { repository, base, left, right, merge, other };
+    };
+    const one = await build('octo/one');
+    const { repository: _, ...again } = await build('octo/two');
+    expect(one).toMatchObject(again);
+    const parents = await one.repository.git('log', '-1', '--format=%P', one.merge);
+    expect(parents).toBe(`${one.left} ${one.right}`);
+
+    const api = await GitHubServer.start();
+    try {
+      api.addRepository('octo/one', { gitDir: one.repository.dir });
+      const rest = getOctokit('full-token', { baseUrl: api.url }).rest;
+      const compare = (a: string, b: string) =>
+        rest.repos.compareCommitsWithBasehead({ ...REPO, repo: 'one', basehead: `${a}...${b}` });
+      expect((await compare(one.base, one.merge)).data).toMatchObject({ status: 'ahead', ahead_by: 3 });
+      expect((await compare(one.merge, one.base)).data.status).toBe('behind');
+      const diverged = (await compare(one.left, one.right)).data;
+      expect([diverged.status, diverged.merge_base_commit.sha]).toEqual(['diverged', one.base]);
+      await expect(compare(one.left, one.other)).rejects.toThrow('No common ancestor');
+      await expect(compare(one.left, SHA)).rejects.toMatchObject({ status: 404 });
+      const ref = await rest.git.getRef({ ...REPO, repo: 'one', ref: 'heads/side' });
+      expect(ref.data.object.sha).toBe(one.right);
+      await expect(rest.checks.create({ ...REPO, repo: 'one', name: 'n', head_sha: SHA })).rejects.toThrow(
+        'No commit found for SHA',
+      );
+      expect(api.violations).toEqual([]);
+    } finally {
+      await api.close();
     }
   });
 });

@@ -1,11 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getOctokit } from '@actions/github';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { command, tryCommand } from '../helpers/command.js';
 import { GitServer } from '../helpers/git-server.js';
 import { behaviours, GitHubServer } from '../helpers/github-server.js';
+import { Sshd } from '../helpers/sshd.js';
+import { TestUser } from '../helpers/test-user.js';
 
 // The helpers of this suite are themselves programs that can be wrong: each must notice what it is there to notice.
 
@@ -260,6 +262,96 @@ describe('the git server', () => {
       expect(api.violations).toEqual([]);
     } finally {
       await api.close();
+    }
+  });
+});
+
+describe('the sshd', () => {
+  let user: TestUser;
+  let sshd: Sshd;
+  const addresses = ['127.0.0.2', '127.0.0.3'];
+  beforeAll(async () => {
+    user = await TestUser.create();
+    sshd = await Sshd.start({ addresses, users: [user] });
+  });
+  beforeEach(() => sshd.forget());
+  afterAll(async () => {
+    await sshd.close();
+    await user.remove();
+  });
+
+  const ssh = async (server: Sshd, address: string, knownHosts: string, remote: string, name = user.name) => {
+    const file = join(user.home, 'known_hosts');
+    await writeFile(file, knownHosts);
+    const options = ['BatchMode=yes', 'StrictHostKeyChecking=yes', `UserKnownHostsFile=${file}`, 'IdentitiesOnly=yes'];
+    const args = [
+      '-F',
+      'none',
+      '-i',
+      server.privateKeyFile,
+      '-p',
+      String(server.port),
+      ...options.flatMap((o) => ['-o', o]),
+    ];
+    return tryCommand('ssh', [...args, `${name}@${address}`, remote]);
+  };
+
+  test('runs commands on several addresses and knows which connection brought which', async () => {
+    expect(await ssh(sshd, '127.0.0.2', sshd.knownHosts, 'cd; pwd; exit 5')).toEqual({
+      code: 5,
+      stdout: `${user.home}\n`,
+      stderr: '',
+    });
+    expect(await ssh(sshd, '127.0.0.3', sshd.knownHosts, 'sh -s "a b"\ntrue')).toMatchObject({ code: 0 });
+    expect((await sshd.connections()).map((c) => [c.address, c.commands])).toEqual([
+      ['127.0.0.2', ['cd; pwd; exit 5']],
+      ['127.0.0.3', ['sh -s "a b"\ntrue']],
+    ]);
+    expect(await sshd.connections('127.0.0.3')).toHaveLength(1);
+  });
+
+  test('prints nothing of its own, and the user may use docker', async () => {
+    expect(await ssh(sshd, '127.0.0.2', sshd.knownHosts, 'docker version --format ok')).toEqual({
+      code: 0,
+      stdout: 'ok\n',
+      stderr: '',
+    });
+  });
+
+  test('a changed host key is noticed', async () => {
+    const before = sshd.knownHosts;
+    await sshd.changeHostKey();
+    const result = await ssh(sshd, '127.0.0.2', before, 'true');
+    expect(result.code).toBe(255);
+    expect(result.stderr).toContain('Host key verification failed');
+    expect(result.stderr).toContain(sshd.fingerprint);
+    expect(await sshd.connections()).toMatchObject([{ commands: [] }]);
+    expect((await ssh(sshd, '127.0.0.2', sshd.knownHosts, 'true')).code).toBe(0);
+  });
+
+  test('a stopped one refuses connections until it is resumed', async () => {
+    await sshd.pause();
+    expect((await ssh(sshd, '127.0.0.2', sshd.knownHosts, 'true')).stderr).toContain('Connection refused');
+    await sshd.resume();
+    expect((await ssh(sshd, '127.0.0.2', sshd.knownHosts, 'true')).code).toBe(0);
+  });
+
+  test('plays a noisy host and an ordinary user whose sudo asks for a password', async () => {
+    const ordinary = await TestUser.create({ root: false, sudo: 'password' });
+    const noisy = await Sshd.start({ users: [ordinary], banner: 'Welcome to node 1!' });
+    try {
+      const result = await ssh(
+        noisy,
+        '127.0.0.1',
+        noisy.knownHosts,
+        'id -u; docker info >/dev/null && sudo -n true',
+        ordinary.name,
+      );
+      expect(result.stdout).toMatch(/^Welcome to node 1!\n[1-9]\d*\n$/);
+      expect(result.stderr).toContain('a password is required');
+    } finally {
+      await noisy.close();
+      await ordinary.remove();
     }
   });
 });

@@ -43,6 +43,7 @@ export function unreadableCluster(name: string, problems: readonly Problem[]): C
     name,
     readable: false,
     valid: false,
+    settings: null,
     controller: null,
     datastore: null,
     bootstrap: null,

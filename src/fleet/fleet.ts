@@ -20,6 +20,8 @@ export interface Cluster {
   readonly readable: boolean;
   /** True when there is no problem. An invalid cluster is never applied. */
   readonly valid: boolean;
+  /** The values that hold for the whole cluster; null when it is not readable. */
+  readonly settings: ClusterSettings | null;
   readonly controller: boolean | null;
   readonly datastore: Datastore | null;
   /** Inventory name of the bootstrap host; null when no host of the inventory bootstraps the cluster. */
@@ -31,12 +33,24 @@ export interface Cluster {
   readonly hosts: readonly Host[];
 }
 
+export interface ClusterSettings {
+  readonly controller: boolean;
+  readonly maxServers: number;
+  readonly apiPort: number;
+  readonly datastore: Datastore;
+}
+
 export interface Host {
   readonly name: string;
   readonly nodeName: string;
   readonly address: string;
   readonly role: Role;
+  /** It is the host that bootstraps the cluster. */
   readonly bootstrap: boolean;
+  /** The forced role of its own variables. */
+  readonly nodeRole: Role | null;
+  /** `bootstrap: true`, `false`, or not set. */
+  readonly declaredBootstrap: boolean | null;
   /** By the topology rule; null for the bootstrap host, and where there is nothing to join. */
   readonly joinUrl: string | null;
   /** The host's own `server_url`. */

@@ -1,8 +1,8 @@
-import type { Role } from './fleet.js';
+import type { ClusterSettings, Role } from './fleet.js';
 import type { InventoryGroup } from './inventory/inventory.js';
 import { parseJoinUrl } from './join-url.js';
 import type { Problem } from './problem.js';
-import { type ClusterSettings, type DeclaredHost, isDnsName } from './topology.js';
+import { type DeclaredHost, isDnsName } from './topology.js';
 import { CLUSTER_VARIABLES, PREFIX, show } from './variables.js';
 
 /** What the topology rule made of a cluster, for the problems that only the whole shows. */
@@ -58,7 +58,7 @@ export function clusterProblems(outcome: Outcome): readonly Problem[] {
 
 function bootstrapProblems({ declared, settings }: Outcome): readonly Problem[] {
   const problems: Problem[] = [];
-  const marked = declared.filter((host) => host.bootstrap === true);
+  const marked = declared.filter((host) => host.declaredBootstrap === true);
   const second = marked[1];
   if (second !== undefined) {
     problems.push({
@@ -69,7 +69,7 @@ function bootstrapProblems({ declared, settings }: Outcome): readonly Problem[] 
     });
   }
   for (const host of declared) {
-    if (host.bootstrap === true && host.nodeRole === 'agent') {
+    if (host.declaredBootstrap === true && host.nodeRole === 'agent') {
       problems.push(
         one(
           host,
@@ -79,7 +79,7 @@ function bootstrapProblems({ declared, settings }: Outcome): readonly Problem[] 
         ),
       );
     }
-    if (host.bootstrap === true && host.serverUrl !== null) {
+    if (host.declaredBootstrap === true && host.serverUrl !== null) {
       problems.push(
         one(
           host,

@@ -1,29 +1,17 @@
 import { readConnection } from './connection.js';
-import type { Cluster, Datastore, Host, Role, Source } from './fleet.js';
+import type { Cluster, ClusterSettings, Host, Role, Source } from './fleet.js';
 import type { Inventory, InventoryGroup } from './inventory/inventory.js';
 import { joinUrlOf, parseJoinUrl } from './join-url.js';
 import type { Place, Problem } from './problem.js';
 import { clusterProblems, settingProblems } from './topology-problems.js';
 import { isNeeded, PREFIX, show, VariableReader } from './variables.js';
 
-/** The values that hold for a whole cluster. */
-export interface ClusterSettings {
-  readonly controller: boolean;
-  readonly maxServers: number;
-  readonly apiPort: number;
-  readonly datastore: Datastore;
-}
+/** What the topology rule looks at of one host; a `Host` is one too, so that a plan can ask "what if". */
+export type RoleInput = Pick<Host, 'name' | 'nodeRole' | 'declaredBootstrap' | 'serverUrl' | 'eligible' | 'pinned'>;
 
 /** One host as its own variables describe it, before the topology rule gives it a role. */
-export interface DeclaredHost {
-  readonly name: string;
+export interface DeclaredHost extends RoleInput {
   readonly place: Place;
-  readonly nodeRole: Role | null;
-  /** `bootstrap: true`, `false`, or not set. */
-  readonly bootstrap: boolean | null;
-  readonly serverUrl: string | null;
-  readonly eligible: boolean | null;
-  readonly pinned: boolean;
   readonly address: string;
   readonly nodeName: string;
   readonly tlsSans: readonly string[] | null;
@@ -75,7 +63,7 @@ function declareHost(reader: VariableReader, place: Place): DeclaredHost {
     name,
     place,
     nodeRole: readRole(reader),
-    bootstrap: reader.boolean(own('bootstrap'), null),
+    declaredBootstrap: reader.boolean(own('bootstrap'), null),
     serverUrl: readServerUrl(reader),
     eligible: reader.boolean(own('server_eligible'), null),
     pinned: reader.boolean(own('server_pinned'), false),
@@ -218,20 +206,20 @@ export function isDnsName(text: string): boolean {
 }
 
 /** What the topology rule makes of a cluster's hosts. */
-export interface Roles {
+export interface Roles<H extends RoleInput> {
   readonly roles: ReadonlyMap<string, Role>;
-  readonly bootstrap: DeclaredHost | null;
+  readonly bootstrap: H | null;
 }
 
 /**
  * The topology rule, steps 1 to 4 of section 2 of the specification: forced roles, candidates, the odd target, and the
  * bootstrap host. It has no memory: the same hosts in the same order always give the same roles.
  */
-export function assignRoles(hosts: readonly DeclaredHost[], settings: ClusterSettings): Roles {
+export function assignRoles<H extends RoleInput>(hosts: readonly H[], settings: ClusterSettings): Roles<H> {
   const forced = new Map<string, Role>();
   for (const host of hosts) {
     if (host.nodeRole !== null) forced.set(host.name, host.nodeRole);
-    else if (host.bootstrap === true || (settings.controller && host.pinned)) forced.set(host.name, 'server');
+    else if (host.declaredBootstrap === true || (settings.controller && host.pinned)) forced.set(host.name, 'server');
   }
   const free = hosts.filter((host) => !forced.has(host.name));
   const anyEligible = settings.controller && hosts.some((host) => host.eligible === true);
@@ -247,8 +235,10 @@ export function assignRoles(hosts: readonly DeclaredHost[], settings: ClusterSet
     roles.set(host.name, forced.get(host.name) ?? (chosen.has(host.name) ? 'server' : 'agent'));
   }
   const bootstrap =
-    hosts.find((host) => host.bootstrap === true) ??
-    hosts.find((host) => roles.get(host.name) === 'server' && host.serverUrl === null && host.bootstrap !== false) ??
+    hosts.find((host) => host.declaredBootstrap === true) ??
+    hosts.find(
+      (host) => roles.get(host.name) === 'server' && host.serverUrl === null && host.declaredBootstrap !== false,
+    ) ??
     null;
   return { roles, bootstrap };
 }
@@ -279,6 +269,8 @@ export function declareCluster(
       address: host.address,
       role,
       bootstrap: host === bootstrap,
+      nodeRole: host.nodeRole,
+      declaredBootstrap: host.declaredBootstrap,
       joinUrl: joinUrl(host),
       serverUrl: host.serverUrl,
       tlsSans: host.tlsSans ?? automaticSans,
@@ -301,6 +293,7 @@ export function declareCluster(
     name: group.name,
     readable: true,
     valid: found.length === 0,
+    settings,
     controller: settings.controller,
     datastore: settings.datastore,
     bootstrap: bootstrap?.name ?? null,

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getOctokit } from '@actions/github';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { runAction } from '../helpers/action.js';
 import { command, tryCommand } from '../helpers/command.js';
+import { pushEvent } from '../helpers/events.js';
 import { GitServer } from '../helpers/git-server.js';
 import { behaviours, GitHubServer } from '../helpers/github-server.js';
 import { Sshd } from '../helpers/sshd.js';
@@ -353,5 +355,150 @@ describe('the sshd', () => {
       await noisy.close();
       await ordinary.remove();
     }
+  });
+});
+
+describe('runAction', () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'fleet-action-'));
+    await writeFile(
+      join(folder, 'action.yml'),
+      `inputs:
+  base-ref: {}
+  token: { default: "\${{ github.token }}" }
+  observe: { default: false }
+  two words: { default: "" }
+runs: { using: node24, main: main.mjs, post: post.mjs }
+`,
+    );
+    await writeFile(
+      join(folder, 'main.mjs'),
+      `import { appendFileSync, writeFileSync } from 'node:fs';
+const env = process.env;
+appendFileSync(env.GITHUB_OUTPUT, 'plan<<END\\n{"a":\\n1}\\nEND\\nresult=failed=yes\\n');
+if (env.GITHUB_STATE) appendFileSync(env.GITHUB_STATE, 'key<<E\\nv\\nE\\n');
+appendFileSync(env.GITHUB_STEP_SUMMARY, '# main');
+writeFileSync(env.RUNNER_TEMP + '/secret', 'x');
+console.log('s3cret ::add-mask::');
+console.log('::add-mask::s3cret%0Aline');
+console.log('::error file=a/b.yml,line=3,title=c%3Ad::bad%0As3cret');
+console.log(JSON.stringify(env));
+if (env['INPUT_BASE-REF'] === 'wait') {
+  process.on('SIGTERM', () => { console.log('got TERM'); });
+  console.log('between two hosts');
+  setInterval(() => {}, 1000);
+} else process.exitCode = 3;
+`,
+    );
+    await writeFile(
+      join(folder, 'post.mjs'),
+      `import { appendFileSync, rmSync } from 'node:fs';
+appendFileSync(process.env.GITHUB_STEP_SUMMARY, 'post ' + process.env.STATE_key);
+rmSync(process.env.RUNNER_TEMP + '/secret');
+console.log('post in ' + process.version);
+`,
+    );
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+  const event = pushEvent({ before: SHA, after: 'b'.repeat(40) });
+  const environmentOf = (log: string) => JSON.parse(log.split('\n').find((line) => line.startsWith('{"')) ?? '{}');
+
+  test('hands over inputs, event and files as the runner does, then runs post with the state', async () => {
+    const run = await runAction({
+      action: folder,
+      inputs: { 'base-ref': 'v1', 'two words': 'x' },
+      event,
+      token: 'tok',
+    });
+    expect(run).toMatchObject({
+      exitCode: 3,
+      outputs: { plan: '{"a":\n1}', result: 'failed=yes' },
+      state: { key: 'v' },
+      summary: '# main',
+      masks: ['s3cret', 'line'],
+      annotations: [{ level: 'error', file: 'a/b.yml', line: 3, title: 'c:d', message: 'bad\n***' }],
+      post: { exitCode: 0, summary: 'post v' },
+    });
+    // What is printed before its mask is seen by everybody.
+    expect(run.visibleLog.split('\n')[0]).toBe('s3cret ::add-mask::');
+    expect(run.post?.log).toMatch(/^post in v24\./);
+    expect(await run.leftInTemp()).toEqual([]);
+    const env = environmentOf(run.log);
+    expect(env).toMatchObject({
+      'INPUT_BASE-REF': 'v1',
+      INPUT_TOKEN: 'tok',
+      INPUT_OBSERVE: 'false',
+      INPUT_TWO_WORDS: 'x',
+      GITHUB_EVENT_NAME: 'push',
+      GITHUB_SHA: 'b'.repeat(40),
+      GITHUB_REF_NAME: 'main',
+      GITHUB_ACTIONS: 'true',
+      RUNNER_TEMP: run.runnerTemp,
+    });
+    const names = Object.keys(env).filter((name) => !/^(GITHUB|RUNNER|INPUT)_/.test(name));
+    expect(names.sort()).toEqual(['CI', 'HOME', 'PATH']);
+    expect(await run.leftovers()).toEqual([]);
+    await run.dispose();
+  });
+
+  test('outside GitHub gives only the inputs and the usual files, and runs no post', async () => {
+    const run = await runAction({ action: folder, inputs: { 'base-ref': 'v1' } });
+    expect(Object.keys(environmentOf(run.log)).sort()).toEqual(
+      [
+        'GITHUB_OUTPUT',
+        'GITHUB_STEP_SUMMARY',
+        'GITHUB_WORKSPACE',
+        'HOME',
+        'INPUT_BASE-REF',
+        'PATH',
+        'RUNNER_TEMP',
+      ].sort(),
+    );
+    expect(run.post).toBeNull();
+    await run.dispose();
+  });
+
+  test('an input that action.yml does not have is an error', async () => {
+    await expect(runAction({ action: folder, inputs: { base: 'x' } })).rejects.toThrow('no input "base"');
+  });
+
+  test('a run can be cancelled and killed at a place in its log, and post still runs', async () => {
+    const run = await runAction({
+      action: folder,
+      inputs: { 'base-ref': 'wait' },
+      event,
+      interrupt: [
+        { when: (log) => log.includes('between two hosts'), signal: 'SIGTERM' },
+        { when: (log) => log.includes('got TERM'), signal: 'SIGKILL' },
+      ],
+    });
+    expect(run).toMatchObject({ exitCode: null, signal: 'SIGKILL', post: { exitCode: 0, summary: 'post v' } });
+    await run.dispose();
+  });
+
+  test('notices a secret in the arguments of a process, and a process left behind', async () => {
+    await writeFile(
+      join(folder, 'leaky.mjs'),
+      `import { spawn } from 'node:child_process';
+spawn('sleep', ['30', '30'], { detached: true, stdio: 'inherit', argv0: 'p4ssword' }).unref();
+console.log('started');
+setInterval(() => {}, 1000);
+`,
+    );
+    let asked = 0;
+    const run = await runAction({
+      action: folder,
+      bundle: join(folder, 'leaky.mjs'),
+      event,
+      post: false,
+      watch: ['p4ssword'],
+      // Each time it is asked, all processes are looked at afterwards.
+      interrupt: { when: (log) => log.includes('started') && ++asked > 1, signal: 'SIGTERM' },
+    });
+    expect(run.seenInArguments).toEqual(['p4ssword 30 30']);
+    expect((await run.leftovers()).map((p) => p.command)).toEqual(['p4ssword 30 30']);
+    await run.dispose();
+    expect(await run.leftovers()).toEqual([]);
   });
 });

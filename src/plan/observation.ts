@@ -1,4 +1,4 @@
-import type { Host, Role, Service } from '../fleet/fleet.js';
+import type { Role, Service } from '../fleet/fleet.js';
 
 /** Something that could not be found out, and why. It never counts as healthy, absent or equal. */
 export interface Unknown {
@@ -125,10 +125,4 @@ export function runningRole(host: ReachedHost): Known<Role | null> {
   if (there(k3s) && there(agent)) return known(null);
   if (there(k3s)) return known('server');
   return known(there(agent) ? 'agent' : null);
-}
-
-/** A host as the plan wants it: declared at the head, or leaving (declared at the base only). */
-export interface DesiredHost {
-  readonly host: Host;
-  readonly leaving: boolean;
 }

@@ -1,0 +1,55 @@
+import type { Host } from '../fleet/fleet.js';
+import { anyPublishes, type Desired, type DesiredHost } from './desired.js';
+import type { FileState } from './observation.js';
+import { known, type Observation, type ReachedHost, type ServiceObservation } from './observation.js';
+
+/**
+ * What an unobserved plan assumes: the fleet is as the base declares and healthy. Every host is reached and
+ * provisioned, the service of its role runs and the other is absent; where the base's controller is on, files and
+ * override are as the base gives them and the guards are in force; where it is off, only what publishing hosts have.
+ */
+export function assumeBase(desired: Desired, guardsVersion: string): Observation {
+  const hosts = new Map<string, ReachedHost>();
+  if (desired.base !== null) {
+    for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
+  }
+  return { at: 0, observed: false, hosts, run: { done: [] } };
+}
+
+function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string): ReachedHost {
+  const before = entry.before;
+  const roleDirectory = before !== null && anyPublishes(desired.base) ? 'present' : 'absent';
+  const publishes = before?.publishesLabels === true;
+  return {
+    kind: 'reached',
+    provisioned: true,
+    directory: entry.host.directory,
+    roleDirectory,
+    role: fileOf(before?.roleFile ?? null),
+    joinUrl: before?.roleFile == null ? { kind: 'absent' } : fileOf(before.joinUrlFile ?? ''),
+    cluster: { kind: 'absent' },
+    guardsInstalled: publishes ? guardsVersion : null,
+    override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
+    environment: { k3s: null, 'k3s-agent': null },
+    services: known({
+      k3s: assumeService(before, before?.role === 'server'),
+      'k3s-agent': assumeService(before, before?.role === 'agent'),
+    }),
+  };
+}
+
+function fileOf(text: string | null): FileState {
+  return text === null ? { kind: 'absent' } : { kind: 'text', text };
+}
+
+function assumeService(before: Host | null, runs: boolean): ServiceObservation {
+  return {
+    state: runs ? 'running' : 'absent',
+    containerId: null,
+    restartCount: 0,
+    restartPolicy: runs ? 'unless-stopped' : null,
+    mounted: runs && before?.publishesLabels === true,
+    configFiles: null,
+    joinUrlEnvironment: null,
+  };
+}

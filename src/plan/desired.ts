@@ -1,0 +1,90 @@
+import type { Pairs } from '../fleet/causes.js';
+import type { Cluster, Host } from '../fleet/fleet.js';
+import type { Observation, ReachedHost } from './observation.js';
+import type { Mode } from './plan.js';
+
+/** A host as the plan wants it: declared at the head, or leaving (declared at the base only). */
+export interface DesiredHost {
+  readonly host: Host;
+  /** The host left the inventory; `host` is as the base declares it, its connection included. */
+  readonly leaving: boolean;
+  /** The same host at the base; null for an added host, and without a base. */
+  readonly before: Host | null;
+  /** The same machine is in another cluster of the other commit: the name of that cluster. */
+  readonly movedAcross: string | null;
+}
+
+/** What one cluster should become. */
+export interface Desired {
+  readonly cluster: Cluster;
+  /** The cluster at the base; null without a usable base. */
+  readonly base: Cluster | null;
+  /** The head's hosts in inventory order, then the leaving ones. */
+  readonly hosts: readonly DesiredHost[];
+}
+
+/** What the run was asked to do, beside what the inventory says. */
+export interface Intent {
+  readonly mode: Mode;
+  /** Inventory name: the host of a rejoin. */
+  readonly host: string | null;
+  readonly rollout: 'changed' | 'servers' | 'all';
+  readonly installGuards: 'auto' | 'always' | 'never';
+  /** The version of the guard scripts that this fleet-role ships. */
+  readonly guardsVersion: string;
+}
+
+/** Everything that a rule or a step looks at. */
+export interface World {
+  readonly desired: Desired;
+  readonly observed: Observation;
+  readonly intent: Intent;
+}
+
+/** A world seen from one host that was reached. */
+export interface HostView {
+  readonly world: World;
+  readonly desired: DesiredHost;
+  readonly now: ReachedHost;
+}
+
+/** Puts head and base of one cluster together. `elsewhere` maps a machine to the other cluster that claims it. */
+export function desire(
+  head: Cluster,
+  base: Cluster | null,
+  pairs: Pairs,
+  leaving: readonly Host[],
+  elsewhere: (host: Host) => string | null,
+): Desired {
+  return {
+    cluster: head,
+    base,
+    hosts: [
+      ...head.hosts.map((host) => {
+        const before = pairs.get(host.name) ?? null;
+        return { host, leaving: false, before, movedAcross: before === null ? elsewhere(host) : null };
+      }),
+      ...leaving.map((host) => ({ host, leaving: true, before: host, movedAcross: elsewhere(host) })),
+    ],
+  };
+}
+
+/** Whether any host of the cluster has the override; without one its hosts are not contacted. */
+export function anyPublishes(cluster: Cluster | null): boolean {
+  return cluster?.hosts.some((host) => host.publishesLabels) === true;
+}
+
+/** Leaving hosts are acted on only where the controller was on at the base and is on at the head. */
+export function controllerStaysOn(desired: Desired): boolean {
+  return desired.base?.controller === true && desired.cluster.controller === true;
+}
+
+/**
+ * The hosts that a run has business with. While the controller is off at both ends and no host publishes at either,
+ * there are none.
+ */
+export function hostsToContact(desired: Desired): readonly DesiredHost[] {
+  const { cluster, base } = desired;
+  if (!anyPublishes(cluster) && !anyPublishes(base)) return [];
+  return desired.hosts.filter((entry) => !entry.leaving || controllerStaysOn(desired));
+}

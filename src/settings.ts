@@ -1,0 +1,162 @@
+import { UserError } from './errors.js';
+import { DEFAULT_CLUSTER_GROUP } from './fleet/declare.js';
+import type { Mode } from './plan/plan.js';
+
+/** Every input of the Action, checked and typed. An empty input is its default; no other file knows an input's name. */
+export interface Settings {
+  readonly mode: 'auto' | Mode;
+  readonly host: string | null;
+  /** `owner/name`, a git URL or a path; null: the workflow's own repository. */
+  readonly repository: string | null;
+  readonly ref: string | null;
+  readonly baseRef: string | null;
+  readonly branch: string | null;
+  readonly token: string | null;
+  readonly inventory: string | null;
+  readonly playbookDir: string | null;
+  readonly clusterGroups: readonly string[];
+  readonly vaultPassword: string | null;
+  readonly observe: boolean;
+  /** PEM text as given; `hosts/private-key` reads it. */
+  readonly sshPrivateKey: string | null;
+  readonly sshKnownHosts: string | null;
+  readonly sshUser: string | null;
+  readonly checkRun: boolean;
+  readonly checkName: string | null;
+  readonly rollout: 'changed' | 'servers' | 'all';
+  readonly drain: 'wait' | 'evict' | 'none';
+  readonly runnerSelector: string;
+  /** Seconds, like every duration here. */
+  readonly drainTimeout: number;
+  readonly stepTimeout: number;
+  readonly lockTimeout: number;
+  readonly parallelism: number;
+  readonly forceUnreachable: boolean;
+  readonly allowRollback: boolean;
+  readonly dryRun: boolean;
+  readonly installGuards: 'auto' | 'always' | 'never';
+}
+
+const MODES = ['auto', 'plan', 'apply', 'rejoin', 'drift', 'explain'] as const;
+
+/**
+ * Reads all inputs through `read`, which gives an input's text ("" when it is not given). Throws a UserError that names
+ * the input and what it accepts; also for what this version does not do yet, so that nothing is ignored in silence.
+ */
+export function readSettings(read: (name: string) => string): Settings {
+  const text = (name: string): string | null => {
+    const value = read(name).trim();
+    return value === '' ? null : value;
+  };
+  const choice = <T extends string>(name: string, choices: readonly T[], fallback: T): T => {
+    const value = text(name);
+    if (value === null) return fallback;
+    const found = choices.find((candidate) => candidate === value);
+    if (found === undefined)
+      throw new UserError(`The input ${name} is ${quote(value)}; give one of ${choices.join(', ')}.`);
+    return found;
+  };
+  const boolean = (name: string, fallback: boolean): boolean => {
+    const value = text(name);
+    if (value === null) return fallback;
+    if (/^(?:true|True|TRUE)$/.test(value)) return true;
+    if (/^(?:false|False|FALSE)$/.test(value)) return false;
+    throw new UserError(`The input ${name} is ${quote(value)}; give true or false.`);
+  };
+  const notYet = (name: string, asked: boolean, what: string): void => {
+    if (asked)
+      throw new UserError(
+        `The input ${name} asks for ${what}, which this version of fleet-role does not do; remove it.`,
+      );
+  };
+
+  const settings: Settings = {
+    mode: choice('mode', MODES, 'auto'),
+    host: text('host'),
+    repository: text('repository'),
+    ref: text('ref'),
+    baseRef: text('base-ref'),
+    branch: text('branch'),
+    token: text('token'),
+    inventory: text('inventory'),
+    playbookDir: text('playbook-dir'),
+    clusterGroups: readGroups(text('cluster-groups')),
+    vaultPassword: text('vault-password'),
+    observe: boolean('observe', false),
+    sshPrivateKey: text('ssh-private-key'),
+    sshKnownHosts: text('ssh-known-hosts'),
+    sshUser: text('ssh-user'),
+    checkRun: boolean('check-run', true),
+    checkName: text('check-name'),
+    rollout: choice('rollout', ['changed', 'servers', 'all'], 'changed'),
+    drain: choice('drain', ['wait', 'evict', 'none'], 'wait'),
+    runnerSelector: text('runner-selector') ?? 'actions-ephemeral-runner=True',
+    drainTimeout: duration('drain-timeout', text('drain-timeout'), 3600, 1),
+    // k3s may need most of five minutes for one membership change (facts 1.4 and 2.13).
+    stepTimeout: duration('step-timeout', text('step-timeout'), 600, 300),
+    lockTimeout: duration('lock-timeout', text('lock-timeout'), 1800, 1),
+    parallelism: wholeNumber('parallelism', text('parallelism'), 20, 1, 200),
+    forceUnreachable: boolean('force-unreachable', false),
+    allowRollback: boolean('allow-rollback', false),
+    dryRun: boolean('dry-run', false),
+    installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
+  };
+
+  notYet(
+    'layout',
+    choice('layout', ['auto', 'ordered', 'groups'], 'auto') === 'groups',
+    'inventories in the layout of groups',
+  );
+  notYet('server-group', text('server-group') !== null, 'inventories in the layout of groups');
+  notYet('agent-group', text('agent-group') !== null, 'inventories in the layout of groups');
+  notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
+  notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
+  notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
+  notYet('mode', settings.mode === 'explain', 'explaining one host');
+
+  if (settings.mode === 'rejoin' && settings.host === null) {
+    throw new UserError(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
+  }
+  if (settings.host !== null && settings.mode !== 'rejoin') {
+    throw new UserError('The input host goes with mode: rejoin only; remove it.');
+  }
+  return settings;
+}
+
+function readGroups(value: string | null): readonly string[] {
+  if (value === null) return [DEFAULT_CLUSTER_GROUP];
+  const names = value
+    .split(/[,\r\n]+/)
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+  if (names.length === 0)
+    throw new UserError('The input cluster-groups names no group; give group names by comma or one a line.');
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new UserError(`The input cluster-groups names ${quote(twice)} twice.`);
+  return names;
+}
+
+/** Seconds; `90`, `90s`, `5m`, `1h`. */
+function duration(name: string, value: string | null, fallback: number, min: number): number {
+  if (value === null) return fallback;
+  const match = /^(\d{1,9})([smh]?)$/.exec(value);
+  const seconds =
+    match === null ? Number.NaN : Number(match[1]) * { '': 1, s: 1, m: 60, h: 3600 }[match[2] as '' | 's' | 'm' | 'h'];
+  // A timer of Node.js holds 2^31 milliseconds; 24 days are more than any run has.
+  if (seconds >= min && seconds <= 2_000_000) return seconds;
+  throw new UserError(
+    `The input ${name} is ${quote(value)}; give seconds, or a number with s, m or h, of at least ${min} seconds.`,
+  );
+}
+
+function wholeNumber(name: string, value: string | null, fallback: number, min: number, max: number): number {
+  if (value === null) return fallback;
+  const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= min && number <= max) return number;
+  throw new UserError(`The input ${name} is ${quote(value)}; give a whole number from ${min} to ${max}.`);
+}
+
+function quote(value: string): string {
+  const text = JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}

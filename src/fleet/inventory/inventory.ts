@@ -37,6 +37,8 @@ export interface InventoryGroup {
   readonly children: readonly string[];
   /** Where the group is first named. */
   readonly place: Place;
+  /** Set when Ansible leaves the order of the group's hosts to chance: roles that follow from it are not safe. */
+  readonly orderWarning?: Warning | null;
 }
 
 export interface Inventory {

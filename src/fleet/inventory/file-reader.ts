@@ -1,0 +1,141 @@
+import type { Snapshot } from '../../repository/snapshot.js';
+import type { Place, Problem, Warning } from '../problem.js';
+import { type Assignments, assign } from './group-graph.js';
+import type { ParseCache, ParsedFile, VarsEntry } from './parse-cache.js';
+import { keyText, typeWord } from './raw.js';
+import { MAX_FILE_BYTES, type SourceFile } from './sources.js';
+import { ReadingError } from './text.js';
+import { truthy } from './yaml-inventory.js';
+import { resolve } from './yaml-values.js';
+
+/** Opens the files of one snapshot and collects what is wrong with them, each thing once. */
+export class FileReader {
+  readonly #snapshot: Snapshot;
+  readonly #cache: ParseCache;
+  readonly #vaultPassword: string | null;
+  readonly #problems: Problem[];
+  readonly #warnings: Warning[];
+  readonly #variables = new Map<string, Assignments>();
+
+  constructor(
+    snapshot: Snapshot,
+    cache: ParseCache,
+    vaultPassword: string | null,
+    problems: Problem[],
+    warnings: Warning[],
+  ) {
+    this.#snapshot = snapshot;
+    this.#cache = cache;
+    this.#vaultPassword = vaultPassword;
+    this.#problems = problems;
+    this.#warnings = warnings;
+  }
+
+  get vaultPassword(): string | null {
+    return this.#vaultPassword;
+  }
+
+  /** The file's text and document, or null after the problem was noted. */
+  open(file: SourceFile): ParsedFile | null {
+    if (file.entry.size > MAX_FILE_BYTES) {
+      this.report(file.path, null, new ReadingError('too-big', 'the file is larger than 16 MiB; split it', null));
+      return null;
+    }
+    const bytes = this.#snapshot.blobs.get(file.entry.oid);
+    if (bytes === undefined) throw new Error(`the content of ${file.path} was not read from the repository`);
+    try {
+      return this.#cache.file(file.entry.oid, bytes);
+    } catch (error) {
+      if (!(error instanceof ReadingError)) throw error;
+      const line = error.at === null ? 1 : lineIn(bytes, error.at);
+      this.#problems.push(problemOf(error, { file: file.path, line }));
+      return null;
+    }
+  }
+
+  report(path: string, file: ParsedFile | null, error: ReadingError): void {
+    const line = file === null || error.at === null ? 1 : file.lineOf(error.at);
+    this.#problems.push(problemOf(error, { file: path, line }));
+  }
+
+  /** Notes problems that are known already. */
+  addProblems(problems: readonly Problem[]): void {
+    for (const problem of problems) {
+      const known = this.#problems.some(
+        (other) => other.code === problem.code && other.file === problem.file && other.message === problem.message,
+      );
+      if (!known) this.#problems.push(problem);
+    }
+  }
+
+  warn(code: string, message: string, place: Place): void {
+    this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
+  }
+
+  /** The variables of a vars file; none after a problem, which is noted once. */
+  variables(source: SourceFile): Assignments {
+    const known = this.#variables.get(source.path);
+    if (known !== undefined) return known;
+    const variables: Assignments = new Map();
+    this.#variables.set(source.path, variables);
+    const file = this.open(source);
+    if (file === null) return variables;
+    file.variables ??= readVariables(file);
+    if (file.variables instanceof ReadingError) {
+      this.report(source.path, file, file.variables);
+      return variables;
+    }
+    for (const { key, raw, at } of file.variables) {
+      const place = { file: source.path, line: file.lineOf(at) };
+      if (typeof key === 'string') assign(variables, key, { raw, place });
+      else this.warn('not-a-name', notAName(keyText(key), typeWord(key)), place);
+    }
+    return variables;
+  }
+}
+
+/** What is said of a key that names no variable. */
+export function notAName(text: string, word: string): string {
+  return `YAML 1.1 reads the key here as ${word} (${text}), so no variable has this name; put it in quotes`;
+}
+
+function readVariables(file: ParsedFile): readonly VarsEntry[] | ReadingError {
+  try {
+    const root = file.document();
+    if (root === null) return [];
+    const node = resolve(root);
+    if (node.kind === 'mapping') {
+      return file.construction.pairs(node).map(({ key, keyNode, valueNode }) => ({
+        key,
+        raw: file.construction.value(valueNode),
+        at: keyNode.at,
+      }));
+    }
+    const value = file.construction.value(node);
+    if (!truthy(value)) return [];
+    throw new ReadingError(
+      'bad-structure',
+      `the file is ${typeWord(value)}; variables are \`name: value\` lines`,
+      node.at,
+    );
+  } catch (error) {
+    if (error instanceof ReadingError) return error;
+    throw error;
+  }
+}
+
+function problemOf(error: ReadingError, place: Place): Problem {
+  return { code: error.code, message: sentence(error.message), hosts: [], ...place };
+}
+
+/** With a capital and a full stop. */
+function sentence(message: string): string {
+  const text = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function lineIn(bytes: Uint8Array, at: number): number {
+  let line = 1;
+  for (const character of new TextDecoder().decode(bytes).slice(0, at)) if (character === '\n') line++;
+  return line;
+}

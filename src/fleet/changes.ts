@@ -219,7 +219,8 @@ function editWarnings(base: Cluster, head: Cluster, pairs: Pairs, finder: CauseF
     head.datastore === 'etcd' && base.datastore === 'etcd' && declaredTolerance(head) < declaredTolerance(base);
   if (lower && head.servers.length > 0) {
     const first = head.hosts.find((host) => pairs.get(host.name)?.role === 'server' && host.role === 'agent');
-    const gone = base.hosts.find((host) => host.role === 'server' && ![...pairs.values()].includes(host));
+    const kept = new Set(pairs.values());
+    const gone = base.hosts.find((host) => host.role === 'server' && !kept.has(host));
     const before = first === undefined ? undefined : pairs.get(first.name);
     const cause: Cause =
       first !== undefined && before !== undefined

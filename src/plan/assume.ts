@@ -50,6 +50,7 @@ function assumeService(before: Host | null, runs: boolean): ServiceObservation {
     restartPolicy: runs ? 'unless-stopped' : null,
     mounted: runs && before?.publishesLabels === true,
     configFiles: null,
-    joinUrlEnvironment: null,
+    // Provisioned with it: a container without one would be assumed to depend on the join-url file for ever.
+    joinUrlEnvironment: runs ? (before?.joinUrlFile ?? null) : null,
   };
 }

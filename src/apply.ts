@@ -1,0 +1,188 @@
+import pLimit from 'p-limit';
+import type { Host } from './fleet/fleet.js';
+import { hostsToContact, type Intent, type World } from './plan/desired.js';
+import { makePlan, type PlanInput } from './plan/make-plan.js';
+import { nextSteps } from './plan/next-steps.js';
+import { notesOf } from './plan/notes.js';
+import type { HostObservation, Observation } from './plan/observation.js';
+import type { ClusterPlan } from './plan/plan.js';
+import type { PlannedStep, Step } from './plan/step.js';
+import { type StepState, stepKey } from './report/run.js';
+
+/** What a run can do to a host. `hosts/` is the real one. */
+export interface Hands {
+  lookAt(host: Host): Promise<HostObservation>;
+  /** Does the steps in order, stops at the first that fails, and looks again. Never throws for a host's fault. */
+  carryOut(host: Host, steps: readonly Step[]): Promise<CarriedOut>;
+}
+
+export interface CarriedOut {
+  readonly done: readonly Step[];
+  readonly failed: { readonly step: Step; readonly message: string } | null;
+  readonly observation: HostObservation;
+}
+
+/** A step that failed, and why. */
+export interface StepFailure {
+  readonly step: Step;
+  readonly message: string;
+}
+
+/** What an apply of one cluster came to. */
+export interface Applied {
+  readonly plan: ClusterPlan;
+  readonly failures: readonly StepFailure[];
+}
+
+/** Who listens to an apply: the plan so far (steps may be added), and the state of each step by `stepKey`. */
+export type Progress = (plan: ClusterPlan, states: ReadonlyMap<string, StepState>) => void;
+
+export interface ApplyOptions {
+  readonly hands: Hands;
+  readonly parallelism: number;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Once aborted, no new step starts. */
+  readonly signal: AbortSignal;
+}
+
+/** Looks at every host that the cluster's plan has business with, `parallelism` at a time. */
+export async function observe(input: PlanInput, options: ApplyOptions): Promise<Observation> {
+  const limit = pLimit(options.parallelism);
+  const at = options.clock();
+  const entries = hostsToContact(input.desired);
+  const seen = await Promise.all(
+    entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)] as const)),
+  );
+  return { at, observed: true, hosts: new Map(seen), run: { done: [] } };
+}
+
+/**
+ * Applies one cluster: next steps, doing them, and looking afresh in turns, until nothing is left that may be done.
+ * Hosts are independent: one that fails is left as it is and the others go on.
+ */
+export async function applyCluster(
+  input: PlanInput,
+  observed: Observation,
+  intent: Intent,
+  options: ApplyOptions,
+  progress: Progress,
+): Promise<Applied> {
+  const tracker = new Tracker(makePlan(input, observed, intent), progress);
+  const failures: StepFailure[] = [];
+  const limit = pLimit(options.parallelism);
+  const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
+  const hostOf = (name: string): Host => {
+    const host = hostByName.get(name);
+    if (host === undefined) throw new Error(`a step on ${name}, which is no host of ${input.desired.cluster.name}`);
+    return host;
+  };
+  let world: World = { desired: input.desired, observed, intent };
+  let next = nextSteps(world);
+  for (;;) {
+    const lost = new Set(failures.map((failure) => failure.step.host));
+    const batches = [...byHost(next.now)].filter(([name]) => !lost.has(name));
+    if (batches.length === 0 || options.signal.aborted) break;
+    const results = await Promise.all(
+      batches.map(([name, steps]) =>
+        limit(async () => {
+          if (options.signal.aborted) return null;
+          const again = steps.find((step) => tracker.isDone(step));
+          if (again !== undefined) return unproved(again, world.observed.hosts.get(name));
+          tracker.set(steps, 'running');
+          const result = await options.hands.carryOut(hostOf(name), steps);
+          tracker.finish(steps, result);
+          return result;
+        }),
+      ),
+    );
+    const hosts = new Map(world.observed.hosts);
+    const done: Step[] = [];
+    batches.forEach(([name], index) => {
+      const result = results[index];
+      if (result == null) return;
+      hosts.set(name, result.observation);
+      done.push(...result.done);
+      if (result.failed !== null) failures.push(result.failed);
+      else if (result.observation.kind === 'unreachable') {
+        const step = result.done.at(-1);
+        if (step !== undefined) failures.push({ step, message: result.observation.message });
+      }
+    });
+    world = {
+      ...world,
+      observed: { ...world.observed, hosts, run: { done: [...world.observed.run.done, ...done] } },
+    };
+    next = nextSteps(world);
+  }
+  const lost = new Set(failures.map((failure) => failure.step.host));
+  // A host that was lost on the way is a failure, not a refusal as well.
+  const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
+  return { plan: { ...tracker.plan, refusals, notes: [...input.notes, ...notesOf(world)] }, failures };
+}
+
+/** A step that was done and is wanted again: the host does not show what was done. */
+function unproved(step: Step, observation: HostObservation | undefined): CarriedOut {
+  const message = `${step.action} was done, but ${step.host} does not show it; something else writes there.`;
+  if (observation === undefined) throw new Error(`a step on ${step.host}, which was never looked at`);
+  return { done: [], failed: { step, message }, observation };
+}
+
+function byHost(steps: readonly Step[]): ReadonlyMap<string, readonly Step[]> {
+  const batches = new Map<string, Step[]>();
+  for (const step of steps) {
+    const batch = batches.get(step.host);
+    if (batch === undefined) batches.set(step.host, [step]);
+    else batch.push(step);
+  }
+  return batches;
+}
+
+/** Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. */
+class Tracker {
+  plan: ClusterPlan;
+  readonly #states = new Map<string, StepState>();
+  readonly #numbers = new Map<string, number>();
+  readonly #progress: Progress;
+
+  constructor(plan: ClusterPlan, progress: Progress) {
+    this.plan = plan;
+    this.#progress = progress;
+    for (const step of plan.steps) this.#numbers.set(identity(step), step.number);
+    progress(plan, this.#states);
+  }
+
+  isDone(step: Step): boolean {
+    const number = this.#numbers.get(identity(step));
+    return number !== undefined && this.#states.get(stepKey(this.plan.cluster.name, number)) === 'done';
+  }
+
+  set(steps: readonly Step[], state: StepState): void {
+    for (const step of steps) this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
+    this.#progress(this.plan, this.#states);
+  }
+
+  finish(steps: readonly Step[], result: CarriedOut): void {
+    const done = new Set(result.done.map(identity));
+    for (const step of steps) {
+      const failed = result.failed !== null && identity(result.failed.step) === identity(step);
+      const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
+      this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
+    }
+    this.#progress(this.plan, this.#states);
+  }
+
+  #number(step: Step): number {
+    const found = this.#numbers.get(identity(step));
+    if (found !== undefined) return found;
+    const number = this.plan.steps.length + 1;
+    const planned: PlannedStep = { ...step, number, voters: null };
+    this.plan = { ...this.plan, steps: [...this.plan.steps, planned] };
+    this.#numbers.set(identity(step), number);
+    return number;
+  }
+}
+
+function identity(step: Step): string {
+  return JSON.stringify([step.action, step.host, step.service, step.value]);
+}

@@ -1,0 +1,93 @@
+import { declareFleet } from '../../src/fleet/declare.js';
+import type { Fleet, Host } from '../../src/fleet/fleet.js';
+import type { Intent } from '../../src/plan/desired.js';
+import type { PlanInput } from '../../src/plan/make-plan.js';
+import {
+  type HostObservation,
+  known,
+  type Observation,
+  type ReachedHost,
+  type ServiceObservation,
+} from '../../src/plan/observation.js';
+import { NO_BASE, prepare } from '../../src/plan/prepare.js';
+import { type InventorySketch, sketchInventory } from '../helpers/inventory.js';
+
+export const HEAD = 'b'.repeat(40);
+export const BASE = 'a'.repeat(40);
+
+export const intent: Intent = {
+  mode: 'apply',
+  host: null,
+  rollout: 'changed',
+  installGuards: 'auto',
+  guardsVersion: '1',
+};
+
+export function fleetOf(commit: string, ...sketches: readonly InventorySketch[]): Fleet {
+  const inventory = sketchInventory(...sketches);
+  return declareFleet(commit, inventory, [...inventory.groups.keys()]);
+}
+
+/** The first cluster of a head beside its base (null: there is none). */
+export function inputOf(base: InventorySketch | null, head: InventorySketch): PlanInput {
+  const at = base === null ? NO_BASE : { commit: BASE, fleet: fleetOf(BASE, base), unreadable: null };
+  const [input] = prepare(fleetOf(HEAD, head), at);
+  if (input === undefined) throw new Error('no cluster');
+  return input;
+}
+
+export function service(more: Partial<ServiceObservation> = {}): ServiceObservation {
+  return {
+    state: 'absent',
+    containerId: null,
+    restartCount: 0,
+    restartPolicy: null,
+    mounted: false,
+    configFiles: null,
+    joinUrlEnvironment: null,
+    ...more,
+  };
+}
+
+/** A provisioned Compose host that fleet-role never touched: it runs the service of `role`, nothing when null. */
+export function bare(role: 'server' | 'agent' | null, more: Partial<ReachedHost> = {}): ReachedHost {
+  return {
+    kind: 'reached',
+    provisioned: true,
+    directory: '/srv/node',
+    roleDirectory: 'absent',
+    role: { kind: 'absent' },
+    joinUrl: { kind: 'absent' },
+    cluster: { kind: 'absent' },
+    guardsInstalled: null,
+    override: { placed: 'absent', listed: false },
+    environment: { k3s: null, 'k3s-agent': null },
+    services: known({
+      k3s: service(role === 'server' ? { state: 'running', containerId: 'c1' } : {}),
+      'k3s-agent': service(role === 'agent' ? { state: 'running', containerId: 'c2' } : {}),
+    }),
+    ...more,
+  };
+}
+
+/** A host as a complete apply leaves it. */
+export function settled(host: Host): ReachedHost {
+  const seen = bare(host.role);
+  return {
+    ...seen,
+    roleDirectory: 'present',
+    role: { kind: 'text', text: host.roleFile ?? '' },
+    joinUrl: { kind: 'text', text: host.joinUrlFile ?? '' },
+    guardsInstalled: '1',
+    override: { placed: 'ours', listed: false },
+  };
+}
+
+export function observation(hosts: Readonly<Record<string, HostObservation>>): Observation {
+  return { at: 0, observed: true, hosts: new Map(Object.entries(hosts)), run: { done: [] } };
+}
+
+/** Every head host of the input, each as `make` has it. */
+export function observeAll(input: PlanInput, make: (host: Host) => HostObservation): Observation {
+  return observation(Object.fromEntries(input.desired.hosts.map(({ host }) => [host.name, make(host)])));
+}

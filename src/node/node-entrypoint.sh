@@ -262,6 +262,20 @@ Write the URL of a server of that cluster to $join_url_file or set K3S_JOIN_SERV
   done
 }
 
+# The program $1 as it is on PATH: busybox's shell would take its own applet of that name before the one installed.
+program() {
+  rest=$PATH:
+  while [ -n "$rest" ]; do
+    candidate=${rest%%:*}/$1
+    rest=${rest#*:}
+    if [ -f "$candidate" ] && [ -x "$candidate" ]; then
+      printf '%s' "$candidate"
+      return 0
+    fi
+  done
+  printf '%s' "$1"
+}
+
 # Whether the host $1 of a join URL has an address. An address needs no look-up, and nslookup does not read the hosts file.
 resolves() {
   case $1 in
@@ -275,18 +289,14 @@ resolves() {
     return 0
   fi
   command -v nslookup >/dev/null 2>&1 || return 0
-  if lookup=$(nslookup "$1" 2>&1 </dev/null); then
-    case $lookup in
-      *Name:*) return 0 ;;
-      *"an't find"* | *"an't resolve"*) return 1 ;;
-    esac
-    return 0
-  fi
-  # One of two questions (A, AAAA) may fail while the other has an answer.
+  lookup=$("$(program nslookup)" "$1" 2>&1 </dev/null)
+  failed=$?
+  # One of the two questions (A, AAAA) may fail while the other has an answer, and no answer at all is no failure.
   case $lookup in
     *Name:*) return 0 ;;
+    *"an't find"* | *"an't resolve"*) return 1 ;;
   esac
-  return 1
+  return "$failed"
 }
 
 # Waits until the host of the chosen URL resolves, where there is something to join. A server with a datastore is a
@@ -398,7 +408,7 @@ await_k3s() {
 # Whether the mesh can be joined: a key is there and Headscale answers. wget has no https in this image, kubectl has.
 mesh_is_ready() {
   [ -n "$join_key" ] || return 1
-  wget -q -T 5 -O /dev/null "$health_url" >/dev/null 2>&1 && return 0
+  "$(program wget)" -q -T 5 -O /dev/null "$health_url" >/dev/null 2>&1 && return 0
   without_scheme=${health_url#*://}
   health_host=${without_scheme%%/*}
   health_path=${without_scheme#"$health_host"}

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
-import { rmSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import type { ActionEvent } from './events.js';
+import { temporaryFolder } from './temporary.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -85,7 +85,7 @@ export interface ActionResult extends PhaseResult {
   leftovers(): Promise<{ pid: number; command: string }[]>;
   /** Runs post now, e.g. for a run that was made with `post: false`. */
   runPost(): Promise<PhaseResult>;
-  /** Ends what is left over and removes the run's folders; done for all runs when the test process ends. */
+  /** Ends what is left over and removes the run's folders. Done by itself at the end of a test, not of a hook. */
   dispose(): Promise<void>;
 }
 
@@ -93,11 +93,6 @@ interface ActionFile {
   readonly inputs?: Readonly<Record<string, { readonly default?: unknown } | null>>;
   readonly runs: { readonly main: string; readonly post?: string };
 }
-
-const folders = new Set<string>();
-process.on('exit', () => {
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
 
 /**
  * Runs a JavaScript action as GitHub's runner does: INPUT_* variables, command files, main, then post with the state
@@ -107,10 +102,25 @@ process.on('exit', () => {
 export async function runAction(options: RunActionOptions): Promise<ActionResult> {
   const folder = options.action ?? ROOT;
   const file = parse(await readFile(join(folder, 'action.yml'), 'utf8')) as ActionFile;
-  const base = await mkdtemp(join(tmpdir(), 'fleet-run-'));
-  folders.add(base);
+  const base = await temporaryFolder('run');
   const runnerTemp = join(base, 'temp');
   const workspace = options.workspace ?? join(base, 'workspace');
+  const leftovers = () => processesWith(`RUNNER_TEMP=${runnerTemp}`);
+  const dispose = async () => {
+    for (const { pid } of await leftovers()) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It ended by itself.
+      }
+    }
+    await rm(base, { recursive: true, force: true });
+  };
+  try {
+    onTestFinished(dispose);
+  } catch {
+    // Called from a hook, whose run outlives each test: the caller disposes of it.
+  }
   await mkdir(runnerTemp);
   await mkdir(workspace, { recursive: true });
 
@@ -139,7 +149,6 @@ export async function runAction(options: RunActionOptions): Promise<ActionResult
   // Outside GitHub nobody runs a post step.
   const post = hasPost && options.event !== undefined ? await runPost() : null;
 
-  const leftovers = () => processesWith(`RUNNER_TEMP=${runnerTemp}`);
   return {
     ...main.result,
     outputs,
@@ -150,17 +159,7 @@ export async function runAction(options: RunActionOptions): Promise<ActionResult
     leftInTemp: async () => (await readdir(runnerTemp, { recursive: true })).sort(),
     leftovers,
     runPost,
-    dispose: async () => {
-      for (const { pid } of await leftovers()) {
-        try {
-          process.kill(pid, 'SIGKILL');
-        } catch {
-          // It ended by itself.
-        }
-      }
-      await rm(base, { recursive: true, force: true });
-      folders.delete(base);
-    },
+    dispose,
   };
 }
 

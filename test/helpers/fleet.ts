@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { lstat, mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { type CommandResult, tryCommand, until } from './command.js';
 import { docker, requireDocker } from './docker.js';
 import { FOREIGN_ENTRYPOINT, OUR_ENTRYPOINT, standInImage } from './stand-in.js';
-import { isAlive, type TestUser } from './test-user.js';
+import { isAlive, temporaryFolder } from './temporary.js';
+import type { TestUser } from './test-user.js';
 
 export type Service = 'k3s' | 'k3s-agent';
 
@@ -271,7 +271,7 @@ export async function makeHosts(count: number, options: MakeHostsOptions = {}): 
   await requireDocker();
   await removeContainers((labels) => OWNER_LABEL in labels && !isAlive(Number(labels[OWNER_LABEL])));
   const image = options.image ?? (await standInImage());
-  const base = await mkdtemp(join(tmpdir(), 'fleet-hosts-'));
+  const base = await temporaryFolder('hosts');
   const of = (index: number): HostOptions =>
     typeof options.host === 'function' ? options.host(index) : (options.host ?? {});
   const list = Array.from({ length: count }, (_, index) => {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { command, tryCommand } from './command.js';
+import { temporaryFolder } from './temporary.js';
 
 /** A file's text or bytes; a link (read from git, never followed); a program; or null: the file is removed. */
 export type FileContent = string | Uint8Array | { readonly link: string } | { readonly executable: string } | null;
@@ -135,7 +135,7 @@ export class GitServer {
 
   /** Starts a server on a free port of 127.0.0.1. `tokens: null` makes every repository public. */
   static async start(options: { tokens?: readonly string[] | null } = {}): Promise<GitServer> {
-    const root = await mkdtemp(join(tmpdir(), 'fleet-git-'));
+    const root = await temporaryFolder('git');
     const server = new GitServer(root, options.tokens === undefined ? ['full-token'] : options.tokens);
     await new Promise<void>((resolve) => server.#server.listen(0, '127.0.0.1', resolve));
     return server;

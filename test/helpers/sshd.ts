@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { command, until } from './command.js';
+import { temporaryFolder } from './temporary.js';
 import type { TestUser } from './test-user.js';
 
 export interface SshdOptions {
@@ -54,7 +54,7 @@ export class Sshd {
   }
 
   static async start(options: SshdOptions): Promise<Sshd> {
-    const dir = await mkdtemp(join(tmpdir(), 'fleet-sshd-'));
+    const dir = await temporaryFolder('sshd');
     // sshd reads the key list, and the shell writes the log, as the user who logs in.
     await chmod(dir, 0o755);
     await writeFile(join(dir, 'commands'), '');

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { command, tryCommand } from './command.js';
 import { docker } from './docker.js';
+import { temporaryFolder } from './temporary.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = join(ROOT, 'test', 'e2e', 'stand-in');
@@ -53,7 +53,7 @@ async function build(files: Readonly<Record<string, string>>): Promise<string> {
   const name = `fleet-role-stand-in:${hash.digest('hex').slice(0, 16)}`;
   if ((await tryCommand('docker', ['image', 'inspect', name])).code === 0) return name;
 
-  const work = await mkdtemp(join(tmpdir(), 'fleet-image-'));
+  const work = await temporaryFolder('image');
   try {
     const root = join(work, 'root');
     for (const folder of [

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { command, tryCommand } from './command.js';
+import { isAlive, temporaryFolder } from './temporary.js';
 
 /**
  * The login shell of a test user: notes each command in the log that sshd's SetEnv names, prints the banner of a noisy
@@ -48,7 +48,7 @@ export class TestUser {
     await sweep();
     const root = options.root ?? true;
     const name = `frt${process.pid.toString(36)}x${randomBytes(3).toString('hex')}`;
-    const user = new TestUser(name, await mkdtemp(join(tmpdir(), 'fleet-user-')), root);
+    const user = new TestUser(name, await temporaryFolder('user'), root);
     const shell = join(user.#base, 'sh');
     await chmod(user.#base, 0o755);
     await writeFile(shell, SHELL, { mode: 0o755 });
@@ -91,15 +91,5 @@ async function sweep(): Promise<void> {
     if (match === null || isAlive(Number.parseInt(match[2] as string, 36))) continue;
     await rm(`/etc/sudoers.d/${match[1]}`, { force: true });
     await tryCommand('userdel', ['-f', match[1] as string]);
-  }
-}
-
-/** Whether a process of this id runs. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
   }
 }

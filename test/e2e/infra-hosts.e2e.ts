@@ -1,9 +1,11 @@
 import { chmod, readdir, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { command, until } from '../helpers/command.js';
+import { parse } from 'yaml';
+import { command, tryCommand, until } from '../helpers/command.js';
 import { docker, requireDocker } from '../helpers/docker.js';
 import { type Hosts, makeHosts } from '../helpers/fleet.js';
+import { makeSshFleet, type SshFleet } from '../helpers/ssh-fleet.js';
 import { standInImage } from '../helpers/stand-in.js';
 
 describe('the engine', () => {
@@ -160,5 +162,63 @@ describe('Compose hosts', () => {
     await more.remove();
     expect(await docker(['ps', '-aq', '--filter', `name=${more.get('spoilt').project}`])).toBe('');
     await expect(stat(more.get('spoilt').dir)).rejects.toThrow();
+  });
+});
+
+describe('a fleet behind ssh', () => {
+  let fleet: SshFleet;
+  beforeAll(async () => {
+    fleet = await makeSshFleet(2, { user: { root: false }, host: { running: null } });
+  });
+  afterAll(() => fleet.close());
+
+  const ssh = async (name: string, knownHosts: string, remote: string) => {
+    const file = join(fleet.user.home, 'known_hosts');
+    await writeFile(file, knownHosts);
+    const options = ['BatchMode=yes', 'StrictHostKeyChecking=yes', `UserKnownHostsFile=${file}`, 'IdentitiesOnly=yes'];
+    const flags = ['-F', 'none', '-i', fleet.sshd.privateKeyFile, '-p', String(fleet.sshd.port)];
+    const target = `${fleet.user.name}@${fleet.address(name)}`;
+    return tryCommand('ssh', [...flags, ...options.flatMap((o) => ['-o', o]), target, remote]);
+  };
+
+  test('is described by its inventory', () => {
+    const inventory = parse(
+      fleet.inventory({ cluster: { controller: true }, hosts: { node2: { node_role: 'agent' } }, order: ['node2'] }),
+    );
+    expect(inventory).toEqual({
+      github_runner_cluster: {
+        vars: { github_runner_cluster_controller: true },
+        hosts: {
+          node2: {
+            ansible_host: '127.0.11.2',
+            ansible_port: fleet.sshd.port,
+            ansible_user: fleet.user.name,
+            github_runner_cluster_node_address: '100.64.0.2',
+            github_runner_cluster_dir: fleet.host('node2').dir,
+            github_runner_cluster_compose_project: fleet.host('node2').project,
+            github_runner_cluster_container_name: fleet.host('node2').containers.k3s,
+            github_runner_cluster_agent_container_name: fleet.host('node2').containers['k3s-agent'],
+            github_runner_cluster_node_role: 'agent',
+          },
+        },
+      },
+    });
+  });
+
+  test('lets its user write in the project directory and start services, and counts connections by host', async () => {
+    await fleet.sshd.forget();
+    const { dir, project } = fleet.host('node1');
+    const remote = `cd ${dir} && mkdir fleet-role.d && docker compose -p ${project} up -d k3s && echo done`;
+    expect(await ssh('node1', fleet.inputs()['ssh-known-hosts'], remote)).toMatchObject({ code: 0, stdout: 'done\n' });
+    expect((await fleet.host('node1').inspect('k3s'))?.running).toBe(true);
+    expect((await fleet.host('node1').files())['fleet-role.d']).toMatchObject({ type: 'directory' });
+    expect(await fleet.connections('node1')).toMatchObject([{ commands: [remote] }]);
+    expect(await fleet.connections('node2')).toEqual([]);
+  });
+
+  test('shows a changed host key for one host alone', async () => {
+    const known = fleet.knownHosts(['node2']);
+    expect((await ssh('node1', known, 'true')).code).toBe(0);
+    expect((await ssh('node2', known, 'true')).stderr).toContain('Host key verification failed');
   });
 });

@@ -1,12 +1,13 @@
 import pLimit from 'p-limit';
 import type { Host } from './fleet/fleet.js';
-import { hostsToContact, type Intent, type World } from './plan/desired.js';
+import { hostsToContact, type Intent, needsNodes, type World } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
 import { nextSteps } from './plan/next-steps.js';
 import { notesOf } from './plan/notes.js';
-import type { HostObservation, Observation } from './plan/observation.js';
+import { type HostObservation, type Observation, unknown } from './plan/observation.js';
 import type { ClusterPlan } from './plan/plan.js';
-import type { PlannedStep, Step } from './plan/step.js';
+import { spokesman } from './plan/serving.js';
+import type { Action, PlannedStep, Step } from './plan/step.js';
 import { type StepState, stepKey } from './report/run.js';
 
 /** What a run can do to a host. `hosts/` is the real one. */
@@ -21,6 +22,16 @@ export interface CarriedOut {
   readonly failed: { readonly step: Step; readonly message: string } | null;
   readonly observation: HostObservation;
 }
+
+/** What a run can do to a cluster through one of its servers. `cluster/` is the real one. */
+export interface ClusterHands {
+  /** The cluster's Nodes by node name. */
+  nodes(through: Host): Promise<Observation['nodes']>;
+  /** Does one step that goes through the API; null when it is done, else why it failed. */
+  carryOut(through: Host, step: Step, host: Host): Promise<string | null>;
+}
+
+const CLUSTER_ACTIONS: ReadonlySet<Action> = new Set(['drain', 'delete-node']);
 
 /** A step that failed, and why. */
 export interface StepFailure {
@@ -39,6 +50,7 @@ export type Progress = (plan: ClusterPlan, states: ReadonlyMap<string, StepState
 
 export interface ApplyOptions {
   readonly hands: Hands;
+  readonly cluster: ClusterHands;
   readonly parallelism: number;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
@@ -54,7 +66,19 @@ export async function observe(input: PlanInput, options: ApplyOptions): Promise<
   const seen = await Promise.all(
     entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)] as const)),
   );
-  return { at, observed: true, hosts: new Map(seen), run: { done: [] } };
+  const observed: Observation = { at, observed: true, hosts: new Map(seen), nodes: null, run: { done: [] } };
+  return { ...observed, nodes: await observeNodes(input, observed, options) };
+}
+
+/** The cluster's Nodes through the first server that serves, where the plan needs them. */
+async function observeNodes(
+  input: PlanInput,
+  observed: Observation,
+  options: ApplyOptions,
+): Promise<Observation['nodes']> {
+  if (!needsNodes(input.desired)) return null;
+  const through = spokesman({ desired: input.desired, observed });
+  return through === null ? unknown('no declared server was seen running k3s') : options.cluster.nodes(through);
 }
 
 /**
@@ -90,7 +114,7 @@ export async function applyCluster(
           const again = steps.find((step) => tracker.isDone(step));
           if (again !== undefined) return unproved(again, world.observed.hosts.get(name));
           tracker.set(steps, 'running');
-          const result = await options.hands.carryOut(hostOf(name), steps);
+          const result = await carryOut(world, hostOf(name), steps, options);
           tracker.finish(steps, result);
           return result;
         }),
@@ -109,16 +133,27 @@ export async function applyCluster(
         if (step !== undefined) failures.push({ step, message: result.observation.message });
       }
     });
-    world = {
-      ...world,
-      observed: { ...world.observed, hosts, run: { done: [...world.observed.run.done, ...done] } },
-    };
+    const observed = { ...world.observed, hosts, run: { done: [...world.observed.run.done, ...done] } };
+    world = { ...world, observed: { ...observed, nodes: await observeNodes(input, observed, options) } };
     next = nextSteps(world);
   }
   const lost = new Set(failures.map((failure) => failure.step.host));
   // A host that was lost on the way is a failure, not a refusal as well.
   const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
   return { plan: { ...tracker.plan, refusals, notes: [...input.notes, ...notesOf(world)] }, failures };
+}
+
+/** On the host itself, or, for the steps that go through the API, through the server that speaks for the cluster. */
+async function carryOut(world: World, host: Host, steps: readonly Step[], options: ApplyOptions): Promise<CarriedOut> {
+  const [step] = steps;
+  if (step === undefined || !CLUSTER_ACTIONS.has(step.action)) return options.hands.carryOut(host, steps);
+  const observation = world.observed.hosts.get(host.name);
+  const through = spokesman(world);
+  if (observation === undefined || through === null) throw new Error(`${step.action} of ${host.name} without a server`);
+  const message = await options.cluster.carryOut(through, step, host);
+  return message === null
+    ? { done: [step], failed: null, observation }
+    : { done: [], failed: { step, message }, observation };
 }
 
 /** A step that was done and is wanted again: the host does not show what was done. */

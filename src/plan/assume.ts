@@ -1,7 +1,13 @@
 import type { Host } from '../fleet/fleet.js';
 import { anyPublishes, type Desired, type DesiredHost } from './desired.js';
 import type { FileState } from './observation.js';
-import { known, type Observation, type ReachedHost, type ServiceObservation } from './observation.js';
+import {
+  known,
+  type NodeObservation,
+  type Observation,
+  type ReachedHost,
+  type ServiceObservation,
+} from './observation.js';
 
 /**
  * What an unobserved plan assumes: the fleet is as the base declares and healthy. Every host is reached and
@@ -10,10 +16,12 @@ import { known, type Observation, type ReachedHost, type ServiceObservation } fr
  */
 export function assumeBase(desired: Desired, guardsVersion: string): Observation {
   const hosts = new Map<string, ReachedHost>();
+  const nodes = new Map<string, NodeObservation>();
   if (desired.base !== null) {
     for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
+    for (const host of desired.base.hosts) nodes.set(host.nodeName, { ready: true, unschedulable: false });
   }
-  return { at: 0, observed: false, hosts, run: { done: [] } };
+  return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
 }
 
 function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string): ReachedHost {

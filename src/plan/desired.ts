@@ -30,6 +30,7 @@ export interface Intent {
   readonly host: string | null;
   readonly rollout: 'changed' | 'servers' | 'all';
   readonly installGuards: 'auto' | 'always' | 'never';
+  readonly drain: 'wait' | 'evict' | 'none';
   /** The version of the guard scripts that this fleet-role ships. */
   readonly guardsVersion: string;
 }
@@ -77,6 +78,11 @@ export function anyPublishes(cluster: Cluster | null): boolean {
 /** Leaving hosts are acted on only where the controller was on at the base and is on at the head. */
 export function controllerStaysOn(desired: Desired): boolean {
   return desired.base?.controller === true && desired.cluster.controller === true;
+}
+
+/** Whether the plan needs to know the cluster's Nodes: only a leaving host has business with them yet. */
+export function needsNodes(desired: Desired): boolean {
+  return controllerStaysOn(desired) && desired.hosts.some((entry) => entry.leaving);
 }
 
 /**

@@ -1,7 +1,7 @@
 import { fallback } from '../fleet/causes.js';
 import type { Change } from '../fleet/change.js';
-import type { Desired, Intent } from './desired.js';
-import { nextSteps, predictAll } from './next-steps.js';
+import type { Desired, Intent, World } from './desired.js';
+import { nextSteps, predict } from './next-steps.js';
 import { notesOf } from './notes.js';
 import type { Observation } from './observation.js';
 import type { ClusterPlan } from './plan.js';
@@ -32,12 +32,12 @@ export function makePlan(input: PlanInput, observed: Observation, intent: Intent
   const steps: PlannedStep[] = [];
   const voters = declaredVoters(desired, observed);
   const most = MOST_STEPS_A_HOST * Math.max(1, desired.hosts.length);
-  let world = { desired, observed, intent };
+  let world: World = { desired, observed, intent };
   let next = nextSteps(world);
   while (next.now.length > 0) {
     for (const step of next.now) steps.push({ ...step, number: steps.length + 1, voters });
     if (steps.length > most) throw new Error(`the plan of ${cluster.name} does not end`);
-    world = { ...world, observed: predictAll(next.now, world.observed) };
+    world = predict(next.now, world);
     next = nextSteps(world);
   }
   return {

@@ -1,5 +1,5 @@
 import { type DesiredHost, hostsToContact, type World } from './desired.js';
-import type { Observation } from './observation.js';
+import { known, type Observation } from './observation.js';
 import { HOST_RULES } from './rules/index.js';
 import type { Refusal, Step } from './step.js';
 import { kindOf, STEP_KINDS } from './steps/index.js';
@@ -34,22 +34,22 @@ function hostSteps(world: World, desired: DesiredHost): readonly Step[] {
   return STEP_KINDS.flatMap((kind) => kind.wanted(view));
 }
 
-/** What will be observed after a step. A step on a host that was not reached changes nothing. */
-export function predict(step: Step, observed: Observation): Observation {
-  const seen = observed.hosts.get(step.host);
-  if (seen?.kind !== 'reached') return observed;
+/** The world as it will be observed after these steps. A step on a host that was not reached changes nothing. */
+export function predict(steps: readonly Step[], world: World): World {
+  const { observed, desired } = world;
   const hosts = new Map(observed.hosts);
-  hosts.set(step.host, kindOf(step).predict(step, seen));
-  return { ...observed, hosts, run: { done: [...observed.run.done, { action: step.action, host: step.host }] } };
-}
-
-/** The same for many steps: one copy of the hosts for all of them. */
-export function predictAll(steps: readonly Step[], observed: Observation): Observation {
-  const hosts = new Map(observed.hosts);
+  let nodes = observed.nodes;
   for (const step of steps) {
     const seen = hosts.get(step.host);
     if (seen?.kind === 'reached') hosts.set(step.host, kindOf(step).predict(step, seen));
+    if (step.action === 'delete-node') nodes = withoutNode(nodes, desired, step);
   }
   const done = steps.map(({ action, host }) => ({ action, host }));
-  return { ...observed, hosts, run: { done: [...observed.run.done, ...done] } };
+  return { ...world, observed: { ...observed, hosts, nodes, run: { done: [...observed.run.done, ...done] } } };
+}
+
+function withoutNode(nodes: Observation['nodes'], desired: World['desired'], step: Step): Observation['nodes'] {
+  if (nodes?.kind !== 'known') return nodes;
+  const gone = desired.hosts.find((entry) => entry.host.name === step.host)?.host.nodeName;
+  return known(new Map([...nodes.value].filter(([name]) => name !== gone)));
 }

@@ -99,7 +99,16 @@ export interface Observation {
   readonly observed: boolean;
   /** By inventory name: hosts of the head and leaving hosts of the base. A host that is missing was not looked at. */
   readonly hosts: ReadonlyMap<string, HostObservation>;
+  /** The cluster's Nodes by node name, as one server told them; null when nothing asked for them. */
+  readonly nodes: Known<ReadonlyMap<string, NodeObservation>> | null;
   readonly run: RunMemory;
+}
+
+/** A Kubernetes Node. */
+export interface NodeObservation {
+  readonly ready: boolean;
+  /** Cordoned, by whomever. */
+  readonly unschedulable: boolean;
 }
 
 /** What this run has done so far: rules about "first in this run" need no memory inside. */

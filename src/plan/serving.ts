@@ -3,10 +3,15 @@ import { joinUrlOf } from '../fleet/join-url.js';
 import type { HostView, World } from './desired.js';
 
 /** Whether a declared server was seen running k3s as a server. A host that was not reached is not known to serve. */
-export function serves(world: World, host: Host): boolean {
+export function serves(world: Pick<World, 'observed'>, host: Host): boolean {
   const seen = world.observed.hosts.get(host.name);
   if (seen?.kind !== 'reached' || seen.services.kind === 'unknown') return false;
   return seen.services.value.k3s.state === 'running';
+}
+
+/** The first declared server that serves: the one that the cluster is asked and told things through. */
+export function spokesman(world: Pick<World, 'desired' | 'observed'>): Host | null {
+  return world.desired.cluster.hosts.find((host) => host.role === 'server' && serves(world, host)) ?? null;
 }
 
 /**

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { assumeBase } from '../../src/plan/assume.js';
+import type { World } from '../../src/plan/desired.js';
 import { makePlan } from '../../src/plan/make-plan.js';
-import { nextSteps, predictAll } from '../../src/plan/next-steps.js';
+import { nextSteps, predict } from '../../src/plan/next-steps.js';
 import { known, type Observation, unknown } from '../../src/plan/observation.js';
 import type { ClusterPlan } from '../../src/plan/plan.js';
 import { prepare } from '../../src/plan/prepare.js';
@@ -215,12 +216,9 @@ describe('an observed plan', () => {
 
   it('is empty after being carried out', () => {
     const input = inputOf({ hosts: five }, head);
-    let observed = observeAll(input, (host) => bare(host.role));
-    for (let next = nextSteps({ desired: input.desired, observed, intent }); next.now.length > 0; ) {
-      observed = predictAll(next.now, observed);
-      next = nextSteps({ desired: input.desired, observed, intent });
-    }
-    expect(plan({ hosts: five }, head, observed).steps).toEqual([]);
+    let world: World = { desired: input.desired, observed: observeAll(input, (host) => bare(host.role)), intent };
+    for (let next = nextSteps(world); next.now.length > 0; next = nextSteps(world)) world = predict(next.now, world);
+    expect(plan({ hosts: five }, head, world.observed).steps).toEqual([]);
   });
 
   it('lists the override at once only where docker says that neither service has a container', () => {
@@ -423,6 +421,35 @@ describe('a removed host', () => {
   it('is left alone unless the controller is on at both ends', () => {
     expect(steps(plan(base, { hosts: without }), 'n5')).toEqual([]);
     expect(steps(plan({ hosts: five }, { groupVars: on, hosts: without }), 'n5')).toEqual([]);
+  });
+
+  it('goes one stage at a time when it is an agent: fenced, drained, stopped, and its Node last', () => {
+    const made = plan(base, { groupVars: on, hosts: without });
+    expect(made.refusals).toEqual([]);
+    expect(made.steps.map((step) => [step.action, step.host, step.service ?? step.value])).toEqual([
+      ['write-role', 'n5', ''],
+      ['drain', 'n5', null],
+      ['stop-service', 'n5', 'k3s-agent'],
+      ['delete-node', 'n5', null],
+    ]);
+  });
+
+  it('is refused where no API answers, since nothing is begun that cannot be finished', () => {
+    const input = inputOf(base, { groupVars: on, hosts: without });
+    const observed = { ...observeAll(input, settled), nodes: unknown('no declared server was seen running k3s') };
+    const made = plan(base, { groupVars: on, hosts: without }, observed);
+    expect(refusals(made)).toEqual(['no-lock n5']);
+    expect(made.steps).toEqual([]);
+  });
+
+  it('needs nothing once its services are stopped and its Node is gone', () => {
+    const input = inputOf(base, { groupVars: on, hosts: without });
+    const stopped = known({ k3s: service(), 'k3s-agent': service({ state: 'stopped', containerId: 'c' }) });
+    const seen = observeAll(input, (host) =>
+      host.name === 'n5' ? { ...settled(host), role: { kind: 'text', text: '' }, services: stopped } : settled(host),
+    );
+    const made = plan(base, { groupVars: on, hosts: without }, { ...seen, nodes: known(new Map()) });
+    expect(made).toMatchObject({ steps: [], refusals: [] });
   });
 
   it('is refused when it is a server', () => {

@@ -20,6 +20,7 @@ export const intent: Intent = {
   host: null,
   rollout: 'changed',
   installGuards: 'auto',
+  drain: 'wait',
   guardsVersion: '1',
 };
 
@@ -84,7 +85,7 @@ export function settled(host: Host): ReachedHost {
 }
 
 export function observation(hosts: Readonly<Record<string, HostObservation>>): Observation {
-  return { at: 0, observed: true, hosts: new Map(Object.entries(hosts)), run: { done: [] } };
+  return { at: 0, observed: true, hosts: new Map(Object.entries(hosts)), nodes: null, run: { done: [] } };
 }
 
 /** Every head host of the input, each as `make` has it. */

@@ -2,6 +2,7 @@ import type { Action } from '../step.js';
 import { createRoleDirectory } from './create-role-directory.js';
 import { installGuards } from './install-guards.js';
 import type { StepKind } from './kind.js';
+import { deleteNode, drainNode, stopLeaving } from './leave.js';
 import { addOverride, listOverride, removeOverride } from './override.js';
 import { clearRoleFiles, keepJoinUrl, stopIdle, writeJoinUrl, writeRole } from './role-files.js';
 
@@ -21,6 +22,9 @@ export const STEP_KINDS: readonly StepKind[] = [
   stopIdle,
   clearRoleFiles,
   removeOverride,
+  drainNode,
+  stopLeaving,
+  deleteNode,
 ];
 
 /** The kind that predicts a step: two kinds may share an action, told apart by the step's value. */

@@ -1,4 +1,5 @@
 import type { FailureClass } from '../plan/observation.js';
+import { clean } from './words.js';
 
 /** What went wrong, from the words of ssh: it has one exit status (255) for everything, so nothing else tells. */
 export interface SshFailure {
@@ -88,15 +89,4 @@ const WAYS_OUT: Record<FailureClass, string> = {
 /** One message for people: the host by its inventory name, what happened, and the way out. */
 export function failureMessage(name: string, failure: FailureClass, what: string): string {
   return `${name}: ${what}. ${WAYS_OUT[failure]}`;
-}
-
-/** One line of what a program printed, bounded and without control characters; empty when it printed nothing. */
-export function clean(text: string): string {
-  const line = text
-    .split(/\r\n|\r|\n/)
-    .map((each) => each.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim())
-    .find((each) => each !== '');
-  if (line === undefined) return '';
-  const short = line.length > 200 ? `${line.slice(0, 200)}…` : line;
-  return short.replace(/^ssh: /, '').replace(/[.\s]+$/, '');
 }

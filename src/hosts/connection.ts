@@ -7,10 +7,11 @@ import { assertNever, messageOf } from '../errors.js';
 import type { HostConnection } from '../fleet/fleet.js';
 import type { Logger } from '../log.js';
 import type { FailureClass } from '../plan/observation.js';
-import { classifySsh, clean, failureMessage } from './classify.js';
+import { classifySsh, failureMessage } from './classify.js';
 import { end, execute, OUTPUT_LIMIT, type Outcome, runFramed } from './execute.js';
 import { BECOME_COMMAND, BECOME_SCRIPT, PLAIN_COMMAND, SHELL_LINE } from './frame.js';
 import { connectSeconds, type Hop, isConfigPath, jumpHosts, type Rejected, sshConfig } from './ssh-config.js';
+import { clean } from './words.js';
 
 /** What became of one script on one host: always a value, never an exception. */
 export type Result =

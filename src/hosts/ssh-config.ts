@@ -1,4 +1,5 @@
 import type { HostConnection, SshOption } from '../fleet/fleet.js';
+import { show } from './words.js';
 
 /** Paths of one connection's files. Each must pass `configPath`. */
 export interface SshPaths {
@@ -172,10 +173,4 @@ export function isConfigPath(path: string): boolean {
 function configPath(path: string): string {
   if (!isConfigPath(path)) throw new Error('a path that ssh would not take as it is');
   return `"${path.replace(/%/g, '%%')}"`;
-}
-
-/** A hostile value for a message: one line, bounded, no control characters. */
-export function show(text: string): string {
-  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
-  return `'${line.length > 120 ? `${line.slice(0, 120)}…` : line}'`;
 }

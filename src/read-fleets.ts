@@ -1,0 +1,105 @@
+import { UserError } from './errors.js';
+import { declareFleet } from './fleet/declare.js';
+import type { Fleet } from './fleet/fleet.js';
+import { ParseCache } from './fleet/inventory/parse-cache.js';
+import { type ReadOptions, readInventory, wantedEntries } from './fleet/inventory/read.js';
+import { isNeeded } from './fleet/variables.js';
+import type { BaseSpec, HeadSpec } from './github/events.js';
+import { type Base, NO_BASE } from './plan/prepare.js';
+import type { Repository } from './repository/repository.js';
+import type { Snapshot } from './repository/snapshot.js';
+import { CommitError } from './repository/source.js';
+import type { Settings } from './settings.js';
+
+/** The fleet at the two commits of a run. */
+export interface Fleets {
+  readonly head: Fleet;
+  readonly base: Base;
+}
+
+/**
+ * Reads what head and base declare. A head that cannot be had is a UserError; a base that cannot be had is a value with
+ * the reason, and never an empty inventory.
+ */
+export async function readFleets(
+  repository: Repository,
+  head: HeadSpec,
+  base: BaseSpec,
+  settings: Settings,
+): Promise<Fleets> {
+  const headCommit = await resolveHead(repository, head);
+  const found = await resolveBase(repository, base, headCommit);
+  const options: ReadOptions = {
+    inventory: settings.inventory,
+    playbookDir: settings.playbookDir,
+    vaultPassword: settings.vaultPassword,
+    needed: isNeeded,
+  };
+  const wanted = (entries: Snapshot['entries']): readonly string[] => wantedEntries(entries, options);
+  // A file that both commits share is parsed once.
+  const cache = new ParseCache();
+  const declare = (snapshot: Snapshot): Fleet =>
+    declareFleet(snapshot.commit, readInventory(snapshot, options, cache), settings.clusterGroups);
+
+  if (found.commit === null || found.commit === headCommit) {
+    const [snapshot] = await repository.snapshot([headCommit], wanted);
+    const fleet = declare(present(snapshot));
+    const same = found.commit === null ? null : fleet;
+    return { head: fleet, base: { commit: found.commit, fleet: same, unreadable: found.unreadable } };
+  }
+  try {
+    const [first, second] = await repository.snapshot([headCommit, found.commit], wanted);
+    const fleet = declare(present(first));
+    return { head: fleet, base: { commit: found.commit, fleet: declare(present(second)), unreadable: null } };
+  } catch (error) {
+    if (!(error instanceof CommitError) || error.commit !== found.commit) throw error;
+    const [snapshot] = await repository.snapshot([headCommit], wanted);
+    return { head: declare(present(snapshot)), base: { ...NO_BASE, unreadable: error.message } };
+  }
+}
+
+async function resolveHead(repository: Repository, head: HeadSpec): Promise<string> {
+  switch (head.kind) {
+    case 'sha':
+      return head.sha;
+    case 'ref':
+      return repository.resolve(head.ref, 'ref');
+    case 'default-branch':
+      return repository.defaultBranchHead();
+  }
+}
+
+interface FoundBase {
+  readonly commit: string | null;
+  readonly unreadable: string | null;
+}
+
+async function resolveBase(repository: Repository, base: BaseSpec, head: string): Promise<FoundBase> {
+  const at = (commit: string | null): FoundBase => ({ commit, unreadable: null });
+  switch (base.kind) {
+    case 'none':
+      return at(null);
+    case 'sha':
+      return at(base.sha);
+    case 'ref':
+      return at(await repository.resolve(base.ref, 'base-ref'));
+    case 'merge-base': {
+      const commit = await repository.mergeBase(base.tip, head);
+      if (commit !== null) return at(commit);
+      const why = `The merge base of the pull request with ${base.branch} cannot be found.`;
+      return { commit: null, unreadable: why };
+    }
+    case 'record':
+      // No record is kept yet; what stands in for it counts when it is known to be an ancestor.
+      return at(base.orElse.kind === 'ancestor' ? await knownAncestor(repository, base.orElse.sha, head) : null);
+  }
+}
+
+async function knownAncestor(repository: Repository, commit: string, head: string): Promise<string | null> {
+  return (await repository.isAncestor(commit, head)) === 'yes' ? commit : null;
+}
+
+function present(snapshot: Snapshot | undefined): Snapshot {
+  if (snapshot === undefined) throw new UserError('The fleet repository gave no tree for a commit that it has.');
+  return snapshot;
+}

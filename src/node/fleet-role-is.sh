@@ -129,11 +129,12 @@ has_token() {
 
 # --- the same lines in node-entrypoint.sh and fleet-role-is.sh: to here
 
-# Whether the unit's own command line has a token, which no environment shows. FLEET_ROLE_UNIT comes from the drop-in.
+# Whether the unit's own command line has a token, which no environment tells. systemd shows it with ` ; ` behind it.
+# FLEET_ROLE_UNIT comes from the drop-in.
 has_token_in_unit() {
   command -v systemctl >/dev/null 2>&1 || return 1
   case $(systemctl show --property=ExecStart --value "${FLEET_ROLE_UNIT:-k3s.service}" 2>/dev/null) in
-    *' --token='?* | *' --token '?* | *' -t '?* | *' --token-file='?* | *' --token-file '?*) return 0 ;;
+    *' --token='[!\ ]* | *' --token '[!\;]* | *' -t '[!\;]* | *' --token-file='[!\ ]* | *' --token-file '[!\;]*) return 0 ;;
   esac
   return 1
 }

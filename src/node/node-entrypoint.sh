@@ -424,8 +424,10 @@ run_off_mesh() {
   k3s server "$@" &
   k3s_pid=$!
   (
+    # It ends by itself too: a signal that comes right after the fork is lost in some shells.
     until mesh_is_ready; do
       sleep 5
+      kill -0 "$k3s_pid" 2>/dev/null || exit 1
     done
     kill "$k3s_pid" 2>/dev/null
     exit 0

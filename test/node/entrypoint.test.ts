@@ -1,10 +1,13 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Outcome, PrivateNode } from './private-node.js';
 import { shells } from './shells.js';
 
 const URL_1 = 'https://node1.example.ts.net:6443';
 const URL_2 = 'https://node2.example.ts.net:6443';
 const TOKEN = { K3S_TOKEN: 'secret' };
+
+// Many small processes each: a loaded machine needs more than the usual five seconds now and then.
+vi.setConfig({ testTimeout: 30_000 });
 
 // The tables say what each guard does on either side of it; what k3s is started with stands in start.test.ts.
 describe.each(shells())('node-entrypoint.sh under $name', (shell) => {

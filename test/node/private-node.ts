@@ -12,7 +12,6 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { until } from '../helpers/command.js';
 import { onPath, type Shell } from './shells.js';
 
 /** The files that ship, read anew by each test: the mutation runner changes them. */
@@ -29,12 +28,12 @@ const ENTRYPOINT_PATHS = {
 };
 
 /** What the scripts may use of the rancher/k3s image (fact 6.9), beside cat, rm and mkdir. Nothing else is on PATH. */
-const IMAGE_TOOLS = ['awk', 'sed', 'sleep', 'wget', 'cat', 'rm', 'mkdir'];
+const IMAGE_TOOLS = ['awk', 'sed', 'sleep', 'cat', 'rm', 'mkdir'];
 
 /**
  * What the stand-ins on PATH do; each is a piece of sh that sees its arguments and `$root`. All write `NAME ARGUMENTS`
  * to the list of calls first. Unless told: the daemon runs, this node is logged in, every name resolves, k3s ends at
- * once with 0, and no cluster answers.
+ * once with 0, and neither a cluster nor Headscale answers.
  */
 const STUBS: Readonly<Record<string, string>> = {
   tailscaled: 'exec sleep 300',
@@ -44,8 +43,12 @@ const STUBS: Readonly<Record<string, string>> = {
 esac`,
   k3s: 'exit 0',
   kubectl: "echo 'Unable to connect to the server: dial tcp: connection refused' >&2; exit 1",
+  wget: 'exit 1',
   nslookup: 'echo "Name: $1"; echo "Address: 100.64.0.1"',
 };
+
+/** Milliseconds after which a run is given up; a run takes some tens of them. */
+const TOO_LONG = 20_000;
 
 /** How a run of the entrypoint ended, and what it did until then. */
 export interface Outcome {
@@ -132,6 +135,11 @@ export class PrivateNode {
     this.folder(`var/lib/rancher/k3s/server/${name}/etcd/member/wal`);
   }
 
+  /** Gives the stand-ins a program more. */
+  symlinkTool(name: string): void {
+    symlinkSync(onPath(name) ?? name, join(this.root, 'tools', name));
+  }
+
   /** Replaces what the stand-in `name` does. */
   stub(name: string, body: string): void {
     const file = this.path(`bin/${name}`);
@@ -148,16 +156,17 @@ export class PrivateNode {
   async entrypoint(service: string, options: RunOptions = {}): Promise<Outcome> {
     const run = this.#spawn(this.#privateEntrypoint(), [service, ...(options.args ?? [])], options.env ?? {});
     let idle = false;
-    await until('the entrypoint ends or idles', () => {
-      if (run.ended !== null) return true;
-      idle = /; idle until/.test(run.stderr()) && onlySleepsBelow(run.child.pid ?? 0);
-      return idle || (options.stopWhen?.(this.calls(), run.stderr()) ?? false);
-    });
-    if (run.ended === null) run.child.kill('SIGTERM');
-    await until('the entrypoint ends', () => run.ended !== null);
+    const end = Date.now() + TOO_LONG;
+    while (run.ended() === undefined) {
+      idle = /; idle until/.test(run.stderr()) && onlySleeps(run.child.pid ?? 0);
+      if (idle || options.stopWhen?.(this.calls(), run.stderr())) break;
+      if (Date.now() > end) throw new Error(`the entrypoint goes on; it said: ${run.stderr()}`);
+      await Promise.race([run.end, new Promise((resolve) => setTimeout(resolve, 20))]);
+    }
+    if (run.ended() === undefined) run.child.kill('SIGTERM');
+    const code = await run.end;
     const calls = this.calls();
     const k3s = calls.filter((call) => call.startsWith('k3s ')).map((call) => call.slice('k3s '.length));
-    const code = run.ended?.code ?? null;
     return {
       kind: idle ? 'idle' : code === 1 ? 'refused' : 'started',
       code,
@@ -179,8 +188,7 @@ export class PrivateNode {
       args.map((arg) => (arg.startsWith('/') ? this.path(arg) : arg)),
       env,
     );
-    await until('fleet-role-is.sh ends', () => run.ended !== null);
-    return { code: run.ended?.code ?? null, stderr: run.stderr() };
+    return { code: await run.end, stderr: run.stderr() };
   }
 
   /** Ends what is left of every run and removes the folder. */
@@ -234,29 +242,38 @@ export class PrivateNode {
     closeSync(out);
     closeSync(err);
     this.#running.push(child);
-    const running = {
+    let ended: number | null | undefined;
+    const end = new Promise<number | null>((resolve) => {
+      child.on('exit', resolve);
+      child.on('error', (error) => {
+        writeFileSync(files[1], error.message);
+        resolve(null);
+      });
+    });
+    void end.then((code) => {
+      ended = code;
+    });
+    return {
       child,
-      ended: null as { code: number | null } | null,
+      /** Resolves with the exit status, with null when a signal ended it. */
+      end,
+      ended: () => ended,
       stdout: () => readFileSync(files[0], 'utf8'),
       stderr: () => readFileSync(files[1], 'utf8'),
     };
-    child.on('exit', (code) => {
-      running.ended = { code };
-    });
-    child.on('error', (error) => {
-      writeFileSync(files[1], error.message);
-      running.ended = { code: null };
-    });
-    return running;
   }
 }
 
-/** Whether the process has exactly one child and that is a sleep (busybox's shell runs its own as a copy of itself). */
-function onlySleepsBelow(pid: number): boolean {
+/**
+ * Whether the process has exactly one child and that is a sleep (busybox's shell runs its own as a copy of itself), or
+ * is a sleep itself, which is seen by how it ends.
+ */
+function onlySleeps(pid: number): boolean {
   if (process.platform !== 'linux') return true;
+  const isSleep = (id: string | number) => /^(sleep|busybox)\n/.test(readFileSync(`/proc/${id}/comm`, 'utf8'));
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
-    return children.length === 1 && /^(sleep|busybox)/.test(readFileSync(`/proc/${children[0]}/comm`, 'utf8'));
+    return children.length === 0 ? isSleep(pid) : children.length === 1 && isSleep(children[0] ?? '');
   } catch {
     return false;
   }

@@ -160,3 +160,11 @@ function quote(value: string): string {
   const text = JSON.stringify(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
+
+/** Every secret among the inputs, line by line where it has lines: what must be masked before anything is printed. */
+export function secretsOf(read: (name: string) => string): readonly string[] {
+  const secrets = ['token', 'vault-password', 'ssh-private-key'].map(read).filter((secret) => secret.trim() !== '');
+  const lines = secrets.flatMap((secret) => secret.split(/\r?\n/)).map((line) => line.trim());
+  // The frame of a PEM block is no secret, and masking it would blot out harmless texts.
+  return [...new Set([...secrets, ...lines.filter((line) => line.length >= 8 && !line.startsWith('-----'))])];
+}

@@ -23,10 +23,9 @@ const base = mkdtempSync(join(tmpdir(), 'fleet-role-demo-'));
 const DOCKER = `#!/bin/sh
 case " $* " in
   *" inspect "*)
-    for word; do name=$word; done
-    echo "Error: No such object: $name" >&2
+    # Docker says so for each name that no container has, and ends with 1.
+    for word; do case $word in *-k3s | *-k3s-agent) echo "Error: No such container: $word" >&2 ;; esac; done
     exit 1 ;;
-  *" ps "* | *" container ls "*) exit 0 ;;
   *) echo 'Docker version 28.0.0, stand-in' ;;
 esac
 `;
@@ -42,15 +41,16 @@ function git(...args) {
   return execFileSync('git', ['-C', join(base, 'fleet'), ...identity, ...args], { encoding: 'utf8' }).trim();
 }
 
-function inventory(controller, extra) {
+function inventory(controller) {
   const lines = hosts.map(
-    (name) => `        ${name}:
+    (name, index) => `        ${name}:
           ansible_connection: local
+          github_runner_cluster_node_role: ${index === 0 ? 'server' : 'agent'}
           github_runner_cluster_dir: ${join(base, name)}
           github_runner_cluster_compose_project: ${name}
           github_runner_cluster_container_name: ${name}-k3s
           github_runner_cluster_agent_container_name: ${name}-k3s-agent
-${extra[name] ?? ''}`,
+`,
   );
   return `all:
   children:
@@ -132,14 +132,8 @@ try {
   }
   mkdirSync(join(base, 'fleet'));
   git('init', '-q');
-  const before = commit(inventory('false', {}), 'describe the fleet');
-  const after = commit(
-    inventory('true', {
-      'mini-3': '          github_runner_cluster_node_role: agent\n',
-      'mini-2': '          github_runner_cluster_node_role: agent\n',
-    }),
-    'let fleet-role write the roles',
-  );
+  const before = commit(inventory(false), 'describe the fleet');
+  const after = commit(inventory(true), 'let fleet-role write the roles');
   for (const [mode, title] of [
     ['plan', 'what a reviewer sees of the pull request (plan, contacts no host)'],
     ['apply', 'what the merge does (apply, on three local hosts)'],
@@ -152,8 +146,6 @@ try {
     }
   }
   show('what the hosts ended with', hosts.map(showFiles).join('\n'));
-  const again = run('plan', after, after);
-  failed ||= again.status !== 0;
 } finally {
   rmSync(base, { recursive: true, force: true });
 }

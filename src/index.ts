@@ -1,0 +1,119 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { asset } from './assets.js';
+import { messageOf } from './errors.js';
+import { createApi } from './github/api.js';
+import { closeLeftOver, readCheckRunState } from './github/check-run.js';
+import { mergeBaseLookup } from './github/compare.js';
+import { readEvent, readWorkflowRun } from './github/events.js';
+import { createRuntime, type Runtime } from './github/runtime.js';
+import { failureBefore, run } from './main.js';
+import type { Verdict } from './report/result.js';
+import { Reporter } from './reporter.js';
+import { readSettings, type Settings, secretsOf } from './settings.js';
+
+// The only module with effects at import: main, or post when the saved state says that main ran.
+const STATE_MAIN = 'main-ran';
+const STATE_SECRETS = 'secret-files';
+const STATE_CHECK_RUN = 'check-run';
+
+const runtime = createRuntime(process.env);
+await (runtime.state(STATE_MAIN) === '' ? main(runtime) : post(runtime));
+
+async function main({ logger, ...io }: Runtime): Promise<void> {
+  io.saveState(STATE_MAIN, 'true');
+  const secrets = secretsOf(io.input);
+  for (const secret of secrets) io.mask(secret);
+  const cancel = new AbortController();
+  const secretFiles: string[] = [];
+  const workflow = readWorkflowRun(process.env);
+  const token = io.input('token');
+  const api = token === '' ? null : createApi({ token, baseUrl: workflow.apiUrl, logger });
+  let reporter = new Reporter({
+    api: null,
+    outputs: io.outputs,
+    logger,
+    workflow,
+    checkName: null,
+    onCheckRun: () => {},
+  });
+  const onSignal = (signal: NodeJS.Signals): void => {
+    logger.warning(`${signal}: no new step starts.`);
+    cancel.abort();
+    reporter.cancel().catch((error: unknown) => logger.debug(messageOf(error)));
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+
+  let verdict: Verdict;
+  try {
+    const settings: Settings = readSettings(io.input);
+    const checkRuns = settings.checkRun && process.env.GITHUB_EVENT_NAME ? api : null;
+    reporter = new Reporter({
+      api: checkRuns,
+      outputs: io.outputs,
+      logger,
+      workflow,
+      checkName: settings.checkName,
+      onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, JSON.stringify(state)),
+    });
+    const context = readEvent(process.env, readPayload(), settings);
+    if (context.kind === 'nothing') verdict = await reporter.nothing(context.reason);
+    else {
+      const writes = context.mode === 'apply' || context.mode === 'rejoin';
+      await reporter.begin(context, writes && context.refusal === null && !settings.dryRun);
+      const outcome = await run(settings, context, workflow, {
+        env: process.env,
+        logger,
+        signal: cancel.signal,
+        clock: Date.now,
+        temp: io.temp,
+        guardsVersion: guardsVersion(),
+        onSecretFiles: (paths) => {
+          secretFiles.push(...paths);
+          io.saveState(STATE_SECRETS, JSON.stringify(secretFiles));
+        },
+        mergeBaseLookup: api === null ? null : mergeBaseLookup(api),
+        progress: (report) => reporter.progress(report),
+      });
+      verdict = await reporter.finish(outcome);
+    }
+  } catch (error) {
+    verdict = await reporter.fail(failureBefore(error, logger));
+  }
+  process.exitCode = verdict.exitCode;
+}
+
+/** What main may have left when it was killed: key files, and a check run in progress. Never fails the job. */
+async function post({ logger, ...io }: Runtime): Promise<void> {
+  for (const secret of secretsOf(io.input)) io.mask(secret);
+  for (const path of readPaths(io.state(STATE_SECRETS))) {
+    try {
+      rmSync(path, { recursive: true, force: true });
+    } catch (error) {
+      logger.warning(`${path} could not be removed (${messageOf(error)}); remove it from the runner.`);
+    }
+  }
+  const checkRun = readCheckRunState(io.state(STATE_CHECK_RUN));
+  const token = io.input('token');
+  if (checkRun === null || token === '') return;
+  const api = createApi({ token, baseUrl: readWorkflowRun(process.env).apiUrl, logger });
+  await closeLeftOver(checkRun, api, logger);
+}
+
+function readPayload(): unknown {
+  const path = process.env.GITHUB_EVENT_PATH;
+  return path ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
+}
+
+function readPaths(text: string): readonly string[] {
+  if (text === '') return [];
+  const paths: unknown = JSON.parse(text);
+  return Array.isArray(paths) ? paths.filter((path) => typeof path === 'string') : [];
+}
+
+/** The version in the second line of the guard scripts that ship with this bundle. */
+function guardsVersion(): string {
+  const version = /^# fleet-role-guards (\S+)$/m.exec(asset('node/node-entrypoint.sh'))?.[1];
+  if (version === undefined) throw new Error('node/node-entrypoint.sh has no version');
+  return version;
+}

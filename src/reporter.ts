@@ -1,0 +1,183 @@
+import { createHash } from 'node:crypto';
+import type { GitHubApi } from './github/api.js';
+import { type CheckRun, type CheckRunState, externalId, openCheckRun, postCheckRun } from './github/check-run.js';
+import type { RunContext, WorkflowRun } from './github/events.js';
+import { annotateLines, type OutputPort, type Outputs, writeJobSummary, writeOutputs } from './github/outputs.js';
+import type { Logger } from './log.js';
+import type { RunOutcome } from './main.js';
+import { annotationsOf } from './report/annotations.js';
+import { plain, prose } from './report/escape.js';
+import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from './report/markdown.js';
+import { canonicalDecisions, planToJson } from './report/plan-json.js';
+import { failedStep, failureReason, outcomeOf, resultOf, title, type Verdict } from './report/result.js';
+import type { Failure, RunReport } from './report/run.js';
+
+export interface ReporterOptions {
+  /** Null: no check run is wanted or possible; the job summary has it all. */
+  readonly api: GitHubApi | null;
+  readonly outputs: OutputPort;
+  readonly logger: Logger;
+  readonly workflow: WorkflowRun;
+  readonly checkName: string | null;
+  /** Remembers an open check run for the post step. */
+  readonly onCheckRun: (state: CheckRunState) => void;
+}
+
+/** Tells one run to its readers: check run, annotations, job summary, outputs, log. */
+export class Reporter {
+  readonly #options: ReporterOptions;
+  #context: RunContext | null = null;
+  #checkRun: CheckRun | null = null;
+  #cancelled = false;
+
+  constructor(options: ReporterOptions) {
+    this.#options = options;
+  }
+
+  /** The event was read; an apply opens its check run now, so that its progress is seen. */
+  async begin(context: RunContext, inProgress: boolean): Promise<void> {
+    this.#context = context;
+    const place = this.#place(null);
+    if (!inProgress || place === null) return;
+    const output = { title: 'Reading the fleet repository', summary: 'The run has begun.', text: '' };
+    this.#checkRun = await openCheckRun(place, output);
+    if (this.#checkRun !== null) this.#options.onCheckRun(this.#checkRun.state);
+    // The signal came while the check run was made.
+    if (this.#cancelled) await this.#checkRun?.cancel(CANCELLED);
+  }
+
+  progress(report: RunReport): void {
+    this.#checkRun?.progress(() => renderReport(report, { decisionsHash: null, annotationsLeftOut: 0 }));
+  }
+
+  /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. */
+  async cancel(): Promise<void> {
+    this.#cancelled = true;
+    await this.#checkRun?.cancel(CANCELLED);
+  }
+
+  /** The run has a plan, carried out or not. Every output is set. */
+  async finish(outcome: RunOutcome): Promise<Verdict> {
+    const verdict = resultOf(outcomeOf(outcome));
+    const report: RunReport = { ...outcome, result: verdict.result };
+    const annotations = annotationsOf(report.plan, this.#context?.repository.isOwn ?? false);
+    const decisionsHash = createHash('sha256').update(canonicalDecisions(report.plan)).digest('hex');
+    const extras = { decisionsHash, annotationsLeftOut: annotations.leftOut };
+    const url = await this.#close(report.plan, {
+      output: renderReport(report, extras),
+      annotations: annotations.shown,
+      conclusion: verdict.conclusion,
+    });
+    if (url === null) annotateLines(this.#options.logger, annotations.shown);
+    await this.#write({
+      result: verdict.result,
+      changed: verdict.changed,
+      plan: planToJson(report.plan),
+      summary: renderJobSummary(report, extras),
+      checkRunUrl: url,
+      failedStep: failedStep(report),
+      failureReason: failureReason(report),
+    });
+    this.#say(verdict, title(report));
+    return verdict;
+  }
+
+  /** The run ended before it had a plan. */
+  async fail(failure: Failure): Promise<Verdict> {
+    const verdict: Verdict = {
+      result: 'failed',
+      changed: false,
+      exitCode: 1,
+      conclusion: this.#cancelled ? 'cancelled' : 'failure',
+    };
+    const output = renderFailure(failure);
+    const url = await this.#close(null, { output, annotations: [], conclusion: verdict.conclusion });
+    await this.#write({
+      ...NOTHING,
+      result: 'failed',
+      summary: `## fleet-role\n\n${output.summary}\n`,
+      checkRunUrl: url,
+      failureReason: plain(failure.reason),
+    });
+    this.#say(verdict, failure.reason);
+    return verdict;
+  }
+
+  /** The event asks for nothing. */
+  async nothing(reason: string): Promise<Verdict> {
+    await this.#write({
+      ...NOTHING,
+      result: 'unchanged',
+      summary: `## fleet-role\n\nNothing to do: ${prose(reason)}.\n`,
+    });
+    this.#options.logger.info(`Nothing to do: ${reason}.`);
+    return { result: 'unchanged', changed: false, exitCode: 0, conclusion: 'success' };
+  }
+
+  async #close(plan: RunReport['plan'] | null, final: Parameters<CheckRun['close']>[0]): Promise<string | null> {
+    if (this.#checkRun !== null) {
+      if (!this.#cancelled) await this.#checkRun.close(final);
+      return this.#checkRun.url;
+    }
+    const place = this.#place(plan);
+    if (place === null) return null;
+    return (await postCheckRun(place, final))?.url ?? null;
+  }
+
+  #place(plan: RunReport['plan'] | null): Parameters<typeof openCheckRun>[0] | null {
+    const { api, logger, workflow, checkName } = this.#options;
+    const context = this.#context;
+    const [owner, repo] = context?.repository.own?.split('/') ?? [];
+    if (api === null || context === null || context.checkCommit === null) return null;
+    if (owner === undefined || repo === undefined) return null;
+    return {
+      api,
+      logger,
+      owner,
+      repo,
+      name: checkName ?? `fleet-role ${context.mode}`,
+      headSha: context.checkCommit,
+      externalId: externalId(
+        context.mode,
+        workflow,
+        plan?.base ?? baseHint(context),
+        plan?.head ?? context.checkCommit,
+      ),
+      detailsUrl: workflow.url,
+    };
+  }
+
+  async #write(values: Outputs): Promise<void> {
+    const { outputs, logger } = this.#options;
+    writeOutputs(outputs, values);
+    await writeJobSummary(outputs, values.summary, logger);
+  }
+
+  #say(verdict: Verdict, sentence: string): void {
+    const { logger } = this.#options;
+    if (verdict.exitCode === 0) logger.info(sentence);
+    else logger.error(sentence);
+  }
+}
+
+const NOTHING: Omit<Outputs, 'result' | 'summary'> = {
+  changed: false,
+  plan: null,
+  checkRunUrl: null,
+  failedStep: '',
+  failureReason: '',
+};
+
+const CANCELLED: RenderedReport = {
+  title: 'Cancelled',
+  summary:
+    'The run was cancelled and starts no further step. What was done is done; run the same commit again and it goes on from what it finds.',
+  text: '',
+};
+
+/** What is known of the base when a check run is opened before the repository was read. */
+function baseHint(context: RunContext): string | null {
+  const { base } = context;
+  if (base.kind === 'sha') return base.sha;
+  return base.kind === 'record' && base.orElse.kind === 'ancestor' ? base.orElse.sha : null;
+}

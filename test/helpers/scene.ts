@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import type { PlanJson } from '../../src/report/plan-json.js';
+import { type ActionResult, type RunActionOptions, runAction } from './action.js';
+import type { ActionEvent } from './events.js';
+import { type GitRepository, GitServer } from './git-server.js';
+import { GitHubServer } from './github-server.js';
+import { expectValidPlan } from './plan-schema.js';
+import { type InventoryOptions, makeSshFleet, type SshFleet } from './ssh-fleet.js';
+
+/** All real parts of one fleet: hosts behind sshd, its repository behind a git server, and GitHub's API. */
+export class Scene {
+  readonly fleet: SshFleet;
+  readonly git: GitServer;
+  readonly repository: GitRepository;
+  readonly github: GitHubServer;
+
+  private constructor(fleet: SshFleet, git: GitServer, repository: GitRepository, github: GitHubServer) {
+    this.fleet = fleet;
+    this.git = git;
+    this.repository = repository;
+    this.github = github;
+  }
+
+  static async create(count: number, options: Parameters<typeof makeSshFleet>[1] = {}): Promise<Scene> {
+    const fleet = await makeSshFleet(count, options);
+    const git = await GitServer.start({ tokens: ['full-token', 'read-token'] });
+    const repository = await git.createRepository('octo/fleet');
+    const github = await GitHubServer.start();
+    github.addRepository('octo/fleet', { gitDir: repository.dir });
+    return new Scene(fleet, git, repository, github);
+  }
+
+  /** Commits `inventory.yml` of the fleet. */
+  commit(options: InventoryOptions, branch = 'main'): Promise<string> {
+    return this.repository.commit({ 'inventory.yml': this.fleet.inventory(options) }, { branch });
+  }
+
+  /** Runs the committed bundle, main and post, for an event; checks what every run must keep. */
+  async run(event: ActionEvent, options: Omit<RunActionOptions, 'event'> = {}): Promise<Run> {
+    const result = await runAction({
+      serverUrl: this.git.url,
+      apiUrl: this.github.url,
+      watch: ['full-token', 'read-token', keyLine(this.fleet.sshd.privateKeyFile)],
+      ...options,
+      inputs: { ...this.fleet.inputs(), ...options.inputs },
+      event,
+    });
+    expect(this.github.violations).toEqual([]);
+    expect(result.seenInArguments).toEqual([]);
+    return { ...result, json: planOf(result) };
+  }
+
+  /** Hosts as if fleet-role had never been there; what runs goes on. */
+  async reset(): Promise<void> {
+    for (const host of this.fleet.hosts.list) {
+      for (const path of ['fleet-role.d', '.env', 'docker-compose.fleet-role.yml']) {
+        await rm(join(host.dir, path), { recursive: true, force: true });
+      }
+    }
+    this.github.reset();
+    this.git.requests.length = 0;
+    await this.fleet.sshd.forget();
+  }
+
+  /** A file of a host's role directory without white space around it; null when it is absent. */
+  async roleFile(host: string, name: string): Promise<string | null> {
+    return (await this.fleet.host(host).read(join('fleet-role.d', name)))?.trim() ?? null;
+  }
+
+  url(host: string): string {
+    return `https://${this.fleet.nodeAddress(host)}:6443`;
+  }
+
+  async close(): Promise<void> {
+    await this.fleet.close();
+    await this.git.close();
+    await this.github.close();
+  }
+}
+
+export interface Run extends ActionResult {
+  /** The `plan` output, valid by its schema; null when it is empty. */
+  readonly json: PlanJson | null;
+}
+
+function planOf(result: ActionResult): PlanJson | null {
+  const text = result.outputs.plan ?? '';
+  if (text === '') return null;
+  const json = JSON.parse(text) as PlanJson;
+  expectValidPlan(json);
+  return json;
+}
+
+/** A line of the key that stands nowhere else. */
+function keyLine(file: string): string {
+  return readFileSync(file, 'utf8').split('\n')[2] ?? '';
+}

@@ -9,6 +9,7 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -66,6 +67,13 @@ export function step(action: Action, value: string | null = null, service: Servi
   return { action, host: 'node1', service, value, detail: '' };
 }
 
+const BUSYBOX = spawnSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' }).stdout.trim();
+/** What the host script uses, by the names that busybox has for it. */
+const TOOLS =
+  'awk sed cmp tail tr cp ls readlink timeout find sync cat chmod mv rm mkdir rmdir wc grep date id sleep ln'.split(
+    ' ',
+  );
+
 /** A host on this machine: a home, a project directory in it, and a `docker` on PATH that says what it is told. */
 export class LocalHost {
   readonly base: string;
@@ -86,6 +94,8 @@ export class LocalHost {
     const command =
       shell === 'busybox' ? 'exec busybox sh "$@"' : `exec ${shell} ${shell === 'bash' ? '--posix ' : ''}"$@"`;
     this.program('sh', command, '/bin/bash');
+    // Hosts with busybox as their shell have its tools, too.
+    if (shell === 'busybox') for (const tool of TOOLS) symlinkSync(BUSYBOX, join(this.bin, tool));
     this.docker({});
     this.#before = { PATH: process.env.PATH, HOME: process.env.HOME };
     process.env.PATH = `${this.bin}:${process.env.PATH}`;

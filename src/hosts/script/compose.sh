@@ -140,16 +140,19 @@ inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name
 # inspect: one call for both containers. A name that no container has is no error of docker's, but makes it exit 1.
 inspect() { run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent"; }
 
-# holds_k3s PID ID: yes, no, or unknown: whether a k3s process runs below the container's first process. That process is
+# holds_k3s PID ID: yes, no, gone, or unknown: whether a k3s process runs below the container's first process. That process is
 # believed to be the container's only when its control group or its parent (the shim) names the container: with a Docker
 # Engine on another machine or in a virtual one, the number would be some other process here.
 holds_k3s() {
   holds_id=${2%%\"*}
-  if [ "$1" = 0 ] || [ ! -r "/proc/$1/stat" ]; then
+  if [ "$1" = 0 ] || [ ! -d /proc/self ]; then
     printf unknown
     return 0
+  elif [ ! -d "/proc/$1" ]; then
+    printf gone
+    return 0
   fi
-  IFS= read -r holds_line <"/proc/$1/stat" || holds_line=
+  IFS= read -r holds_line 2>/dev/null <"/proc/$1/stat" || holds_line=
   holds_line=${holds_line##*) ? }
   holds_parent=${holds_line%% *}
   if ! grep -qF "$holds_id" "/proc/$1/cgroup" 2>/dev/null &&
@@ -177,12 +180,25 @@ holds_k3s() {
     }'
 }
 
+# look_services: one question to docker, and a second one when a container's process ended in between (a service that is
+# started again and again lives for a moment only).
 look_services() {
   if ! has docker; then
     say services 'there is no docker on this host'
     return 0
   fi
   inspect
+  services_lines=$(say_services)
+  case $services_lines in
+    *'container gone '*)
+      inspect
+      services_lines=$(say_services)
+      ;;
+  esac
+  printf '%s\n' "$services_lines"
+}
+
+say_services() {
   say inspect "$docker_code"
   while IFS= read -r inspect_line; do
     case $inspect_line in
@@ -277,13 +293,21 @@ FILES
   env_change list COMPOSE_FILE "$list_value$override_name"
 }
 
-# write_environment =VALUE: `COMPOSE_FILE` lists the override, `NAME=TEXT` sets that variable.
+# write_environment =VALUE: `COMPOSE_FILE` lists the override, `NAME=TEXT` sets that variable. A text with a backslash or a
+# control character is refused: what Compose makes of it depends on what stands around it.
 write_environment() {
   decode "$1"
+  environment_name=${decoded%%=*}
   case $decoded in
     COMPOSE_FILE) list_override ;;
-    [A-Z]*=*) env_change set "${decoded%%=*}" "${decoded#*=}" ;;
-    *) fail 'the step does not say which variable' ;;
+    *\\* | *[[:cntrl:]]*) fail 'the step has a value that .env could not hold as it is' ;;
+    [A-Z]*=*)
+      case $environment_name in
+        *[!A-Z0-9_]*) fail 'the step names no variable' ;;
+        *) env_change set "$environment_name" "${decoded#*=}" ;;
+      esac
+      ;;
+    *) fail 'the step names no variable' ;;
   esac
 }
 

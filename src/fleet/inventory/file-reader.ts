@@ -2,7 +2,7 @@ import type { Snapshot } from '../../repository/snapshot.js';
 import type { Place, Problem, Warning } from '../problem.js';
 import { type Assignments, assign } from './group-graph.js';
 import type { ParseCache, ParsedFile, VarsEntry } from './parse-cache.js';
-import { keyText, typeWord } from './raw.js';
+import { keyText, typeWord, type Vaulted } from './raw.js';
 import { MAX_FILE_BYTES, type SourceFile } from './sources.js';
 import { ReadingError } from './text.js';
 import { truthy } from './yaml-inventory.js';
@@ -70,6 +70,11 @@ export class FileReader {
 
   warn(code: string, message: string, place: Place): void {
     this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
+  }
+
+  /** The text of an encrypted value. Throws a ReadingError that says what is missing. */
+  decrypt(_value: Vaulted): string {
+    throw new ReadingError('vault-locked', 'is encrypted with Ansible Vault; give the input vault-password', null);
   }
 
   /** The variables of a vars file; none after a problem, which is noted once. */

@@ -1,16 +1,28 @@
 import type { Problem } from '../problem.js';
 import type { FileReader } from './file-reader.js';
-import { type GroupGraph, type GroupNode, groupChain, type HostNode } from './group-graph.js';
+import { type GroupGraph, type GroupNode, groupChain, type HostNode, hostsOf } from './group-graph.js';
+import { isAddress } from './host-patterns.js';
 import type { InventoryHost, Overridden, Variable } from './inventory.js';
 import { type Layer, type Stacked, type Stacks, stack } from './layers.js';
 import { OverlayMap } from './overlay-map.js';
-import { toValue } from './raw.js';
+import { isMapping, type Raw, toValue, Vaulted } from './raw.js';
 import { type Sources, varsFiles } from './sources.js';
+import { mayBeTemplate, Unresolved } from './template-parser.js';
+import { Templates, type World } from './templates.js';
+import { compareCodePoints, ReadingError } from './text.js';
 
 /** What hosts with the same groups share. */
 interface Shared {
   readonly stacks: Stacks;
   readonly variables: ReadonlyMap<string, Variable>;
+  /** The needed variables among them that must be resolved for each host. */
+  readonly open: readonly string[];
+  readonly groupNames: readonly string[];
+}
+
+interface HostStacks {
+  readonly shared: Shared;
+  readonly own: Stacks;
 }
 
 /**
@@ -18,19 +30,24 @@ interface Shared {
  * itself, group_vars/all of inventory and playbook, group_vars of the other groups of inventory and then playbook, the
  * host's own of the inventory, host_vars of inventory and playbook.
  */
-export class HostVariables {
+export class HostVariables implements World {
   readonly #graph: GroupGraph;
   readonly #sources: Sources;
   readonly #reader: FileReader;
+  readonly #needed: (variable: string) => boolean;
   readonly #shared = new Map<string, Shared>();
+  readonly #stacks = new Map<string, HostStacks>();
   readonly #numbers = new Map<GroupNode, number>();
+  readonly #groupHosts = new Map<string, readonly string[]>();
+  readonly #templates = new Templates(this);
   /** Of the inventory and, stronger, of the playbook. */
   readonly #folders: readonly string[];
 
-  constructor(graph: GroupGraph, sources: Sources, reader: FileReader) {
+  constructor(graph: GroupGraph, sources: Sources, reader: FileReader, needed: (variable: string) => boolean) {
     this.#graph = graph;
     this.#sources = sources;
     this.#reader = reader;
+    this.#needed = needed;
     const { inventoryFolder, playbookFolder } = sources;
     const apart = playbookFolder !== null && playbookFolder !== inventoryFolder;
     this.#folders = apart ? [inventoryFolder, playbookFolder] : [inventoryFolder];
@@ -38,16 +55,73 @@ export class HostVariables {
   }
 
   hostOf(host: HostNode): InventoryHost {
-    const shared = this.#sharedBy(host);
-    const own = stack(shared.stacks, [
-      { source: `host ${host.name}`, variables: host.variables },
-      ...this.#files('host_vars', host.name),
-    ]);
+    const { shared, own } = this.#stacksOf(host);
     const ownVariables = new Map<string, Variable>();
     const failures = new Map<string, Problem>();
-    for (const [name, stacked] of own) ownVariables.set(name, variableOf(name, stacked));
-    const variables = own.size === 0 ? shared.variables : new OverlayMap(shared.variables, ownVariables, new Set());
+    const names = [...own.keys()];
+    for (const name of shared.open) if (!own.has(name)) names.push(name);
+    for (const name of names) {
+      const stacked = own.get(name) ?? (shared.stacks.get(name) as Stacked);
+      try {
+        ownVariables.set(name, variableOf(name, stacked, this.#resolved(host, name, stacked)));
+      } catch (error) {
+        failures.set(name, failureOf(error, name, stacked, host));
+      }
+    }
+    const plain = ownVariables.size === 0 && failures.size === 0;
+    const removed = new Set(failures.keys());
+    const variables = plain ? shared.variables : new OverlayMap(shared.variables, ownVariables, removed);
     return { name: host.name, variables, failures };
+  }
+
+  #resolved(host: HostNode, name: string, { assignment }: Stacked): Raw {
+    const { raw } = assignment;
+    return this.#needed(name) && isOpen(raw) ? this.#templates.resolve(host.name, raw) : raw;
+  }
+
+  variable(hostName: string, name: string): Raw | undefined {
+    const host = this.#graph.hosts.get(hostName);
+    if (host === undefined) return undefined;
+    const { shared, own } = this.#stacksOf(host);
+    const stacked = own.get(name) ?? shared.stacks.get(name);
+    if (stacked?.fromHostFile !== true) {
+      if (name === 'inventory_hostname') return hostName;
+      if (name === 'inventory_hostname_short') {
+        return isAddress(hostName) ? hostName : (hostName.split('.')[0] as string);
+      }
+      if (name === 'group_names') return shared.groupNames;
+    }
+    return stacked?.assignment.raw;
+  }
+
+  hasHost(host: string): boolean {
+    return this.#graph.hosts.has(host);
+  }
+
+  group(name: string): readonly string[] | undefined {
+    const group = this.#graph.groups.get(name);
+    if (group === undefined) return undefined;
+    let hosts = this.#groupHosts.get(name);
+    if (hosts === undefined) {
+      hosts = [...hostsOf(group).keys()].map((host) => host.name);
+      this.#groupHosts.set(name, hosts);
+    }
+    return hosts;
+  }
+
+  decrypt(value: Vaulted): string {
+    return this.#reader.decrypt(value);
+  }
+
+  #stacksOf(host: HostNode): HostStacks {
+    const known = this.#stacks.get(host.name);
+    if (known !== undefined) return known;
+    const shared = this.#sharedBy(host);
+    const inline: Layer = { source: `host ${host.name}`, variables: host.variables };
+    const files = this.#folders.flatMap((folder) => this.#filesIn(folder, 'host_vars', host.name));
+    const stacks = { shared, own: stack(shared.stacks, [inline, ...files]) };
+    this.#stacks.set(host.name, stacks);
+    return stacks;
   }
 
   #sharedBy(host: HostNode): Shared {
@@ -57,26 +131,25 @@ export class HostVariables {
       .join(' ');
     const known = this.#shared.get(key);
     if (known !== undefined) return known;
-    const all = this.#graph.all;
     const chain = groupChain(host.groups);
-    const inline = [all, ...chain].map(
+    const inline = [this.#graph.all, ...chain].map(
       (group): Layer => ({ source: `group ${group.name}`, variables: group.variables }),
     );
-    const folders = this.#folders;
-    const ofAll = folders.flatMap((folder) => this.#filesIn(folder, 'group_vars', 'all'));
-    const ofGroups = folders.flatMap((folder) =>
+    const ofAll = this.#folders.flatMap((folder) => this.#filesIn(folder, 'group_vars', 'all'));
+    const ofGroups = this.#folders.flatMap((folder) =>
       chain.flatMap((group) => this.#filesIn(folder, 'group_vars', group.name)),
     );
     const stacks = stack(new Map(), [...inline, ...ofAll, ...ofGroups]);
     const variables = new Map<string, Variable>();
-    for (const [name, stacked] of stacks) variables.set(name, variableOf(name, stacked));
-    const shared = { stacks, variables };
+    const open: string[] = [];
+    for (const [name, stacked] of stacks) {
+      variables.set(name, variableOf(name, stacked, stacked.assignment.raw));
+      if (this.#needed(name) && isOpen(stacked.assignment.raw)) open.push(name);
+    }
+    const groupNames = chain.map((group) => group.name).sort(compareCodePoints);
+    const shared = { stacks, variables, open, groupNames };
     this.#shared.set(key, shared);
     return shared;
-  }
-
-  #files(kind: 'group_vars' | 'host_vars', name: string): Layer[] {
-    return this.#folders.flatMap((folder) => this.#filesIn(folder, kind, name));
   }
 
   #filesIn(folder: string, kind: 'group_vars' | 'host_vars', name: string): Layer[] {
@@ -90,11 +163,18 @@ export class HostVariables {
   }
 }
 
+/** Whether a value holds a template or an encrypted text. */
+function isOpen(raw: Raw): boolean {
+  if (typeof raw === 'string') return mayBeTemplate(raw);
+  if (raw instanceof Vaulted) return true;
+  if (isMapping(raw)) return [...raw.values()].some(isOpen);
+  return Array.isArray(raw) && raw.some(isOpen);
+}
+
 const NONE: readonly Overridden[] = [];
 
-function variableOf(name: string, stacked: Stacked): Variable {
-  const { assignment, source, below } = stacked;
-  return { name, value: toValue(assignment.raw), source, overrides: overridesOf(below), ...assignment.place };
+function variableOf(name: string, { assignment, source, below }: Stacked, raw: Raw): Variable {
+  return { name, value: toValue(raw), source, overrides: overridesOf(below), ...assignment.place };
 }
 
 function overridesOf(top: Stacked | null): readonly Overridden[] {
@@ -104,4 +184,14 @@ function overridesOf(top: Stacked | null): readonly Overridden[] {
     overrides.push({ value: toValue(at.assignment.raw), source: at.source, ...at.assignment.place });
   }
   return overrides;
+}
+
+/** Why a needed variable has no value. What is no user's mistake is thrown on. */
+function failureOf(error: unknown, name: string, stacked: Stacked, host: HostNode): Problem {
+  const { place } = stacked.assignment;
+  if (error instanceof ReadingError)
+    return { code: error.code, message: `${name} ${error.message}.`, hosts: [host.name], ...place };
+  if (!(error instanceof Unresolved)) throw error;
+  const message = `${name} of ${host.name} is a template that cannot be resolved, because it ${error.message}; write the value out, or use references, default, lower, upper, string, int and bool only.`;
+  return { code: 'unresolved-template', message, hosts: [host.name], ...place };
 }

@@ -7,8 +7,6 @@ const MAX_NESTING = 64;
  * reads the text as YAML, so no error is lost here. Nodes are those of the YAML parser, with explicit types.
  */
 export function parseJson(text: string): Node | null {
-  // Whatever else the text is, without one of these it is a lone scalar, which no inventory is.
-  if (!/^[ \t\n\r]*[[{]/.test(text)) return null;
   try {
     const parser = new JsonParser(text);
     const node = parser.value(0);
@@ -103,13 +101,20 @@ class JsonParser {
   }
 
   #string(): string {
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids them inside a text
-    const pattern = /"(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/y;
-    pattern.lastIndex = this.#at;
-    const match = pattern.exec(this.#text);
-    if (match === null) throw new NotJson();
-    this.#at += match[0].length;
-    return JSON.parse(match[0]) as string;
+    const text = this.#text;
+    const start = this.#at;
+    let at = start + 1;
+    for (let code = text.charCodeAt(at); code !== 0x22; code = text.charCodeAt(at)) {
+      // Behind the end the code is NaN, which fails here too.
+      if (!(code >= 0x20)) throw new NotJson();
+      at += code === 0x5c ? 2 : 1;
+    }
+    this.#at = at + 1;
+    try {
+      return JSON.parse(text.slice(start, at + 1)) as string;
+    } catch {
+      throw new NotJson();
+    }
   }
 
   #word(at: number): Node {

@@ -56,7 +56,7 @@ export function readInventory(snapshot: Snapshot, options: ReadOptions, cache = 
   }
   const groups = new Map<string, InventoryGroup>();
   for (const group of graph.groups.values()) groups.set(group.name, new ReadGroup(group));
-  const variables = new HostVariables(graph, sources, reader);
+  const variables = new HostVariables(graph, sources, reader, options.needed);
   const hosts = new Map<string, InventoryHost>();
   for (const host of graph.hosts.values()) hosts.set(host.name, variables.hostOf(host));
   return { path: sources.path, hosts, groups, problems, warnings };

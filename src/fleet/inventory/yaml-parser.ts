@@ -188,7 +188,7 @@ class Parser {
         break;
       default:
     }
-    if (decorated) return this.#empty(at, known);
+    if (decorated) return this.#empty(at, tag === '!' ? `${YAML_TAG}str` : known);
     this.#fail('a value is expected here; check the indentation and the quotes', token);
   }
 

@@ -70,6 +70,10 @@ export class Scanner {
   /** Throws a ReadingError for characters that YAML forbids. */
   constructor(text: string) {
     this.#cursor = new Cursor(text);
+    if (text.charCodeAt(0) === BOM) {
+      this.#cursor.at = 1;
+      this.#cursor.lineStart = 1;
+    }
     const forbidden = FORBIDDEN.exec(text);
     if (forbidden !== null) {
       const code = (forbidden[0].codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0');
@@ -203,10 +207,7 @@ export class Scanner {
 
   #skipToToken(): void {
     for (;;) {
-      if (this.#cursor.column === 0 && this.#cursor.code() === BOM) {
-        this.#cursor.at++;
-        if (this.#cursor.at === 1) this.#cursor.lineStart = 1;
-      }
+      if (this.#cursor.column === 0 && this.#cursor.code() === BOM) this.#cursor.at++;
       for (;;) {
         const code = this.#cursor.code();
         if (code === SPACE || (code === TAB && (this.#flowLevel > 0 || !this.#keyAllowed))) this.#cursor.at++;

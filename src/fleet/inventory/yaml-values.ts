@@ -1,4 +1,4 @@
-import { type Key, PyFloat, type Raw, typeWord, Unsafe, Vaulted } from './raw.js';
+import { type Key, PyFloat, type Raw, Unsafe, Vaulted } from './raw.js';
 import { ReadingError } from './text.js';
 import { type AliasNode, type MappingNode, type Node, type ScalarNode, YAML_TAG } from './yaml-parser.js';
 import { floatOf, integerOf, keyIdentity, plainType, plainValue, timestampOf } from './yaml-scalars.js';
@@ -100,20 +100,17 @@ export class Construction {
   #sequence(items: readonly Node[], node: Node): Raw {
     const tag = node.tag;
     if (tag !== null && tag !== `${YAML_TAG}seq` && tag !== '!unsafe') badTag(tag, node.at);
+    // What PyYAML makes of collections inside an `!unsafe` one depends on when it gets to them.
+    if (tag === '!unsafe' && items.some((item) => resolve(item).kind !== 'scalar')) badTag(tag, node.at);
     const values = items.map((item) => this.value(item));
     return tag === '!unsafe' ? values.map(unsafe) : values;
   }
 
   #mapping(node: MappingNode): Raw {
     const tag = node.tag;
-    if (tag !== null && tag !== `${YAML_TAG}map` && tag !== `${YAML_TAG}python/dict` && tag !== '!unsafe') {
-      badTag(tag, node.at);
-    }
+    if (tag !== null && tag !== `${YAML_TAG}map` && tag !== `${YAML_TAG}python/dict`) badTag(tag, node.at);
     const values = new Map<Key, Raw>();
-    for (const { key, valueNode } of this.pairs(node)) {
-      const value = this.value(valueNode);
-      values.set(key, tag === '!unsafe' ? unsafe(value) : value);
-    }
+    for (const { key, valueNode } of this.pairs(node)) values.set(key, this.value(valueNode));
     return values;
   }
 }
@@ -136,10 +133,7 @@ function badTag(tag: string, at: number): never {
 }
 
 function unsafe(raw: Raw): Raw {
-  if (typeof raw === 'string') return new Unsafe(raw);
-  if (raw instanceof Map) return new Map([...raw].map(([key, value]) => [key, unsafe(value as Raw)]));
-  if (Array.isArray(raw)) return raw.map(unsafe);
-  return raw;
+  return typeof raw === 'string' ? new Unsafe(raw) : raw;
 }
 
 function scalarValue(node: ScalarNode): Raw {
@@ -180,9 +174,4 @@ function binaryOf(text: string, at: number): string {
   } catch {
     throw new ReadingError('bad-syntax', 'the value of !!binary is not base64', at);
   }
-}
-
-/** The word for what a node is, for messages. */
-export function nodeWord(node: Node, value: Raw): string {
-  return resolve(node).kind === 'scalar' ? typeWord(value) : resolve(node).kind === 'sequence' ? 'a list' : 'a mapping';
 }

@@ -125,8 +125,8 @@ async function run(command: GitCommand, streams: readonly string[], options: Git
   const errors: Buffer[] = [];
   let outputBytes = 0;
   let errorBytes = 0;
-  let stopped: { bound: 'time' | 'output'; why: string } | null = null;
-  const signals: NodeJS.Timeout[] = [];
+  const maxOutput = command.maxOutput ?? Number.POSITIVE_INFINITY;
+  const timers: NodeJS.Timeout[] = [];
   const kill = (signal: NodeJS.Signals): void => {
     const pid = Number.parseInt(Buffer.concat(errors).toString('latin1'), 10);
     if (!(pid > 1)) return;
@@ -136,41 +136,43 @@ async function run(command: GitCommand, streams: readonly string[], options: Git
       // It ended by itself.
     }
   };
-  const stop = (bound: 'time' | 'output', why: string): void => {
-    if (stopped !== null) return;
-    stopped = { bound, why };
-    kill('SIGTERM');
-    signals.push(setTimeout(kill, KILL_AFTER, 'SIGKILL'));
-  };
-  const maxOutput = command.maxOutput ?? Number.POSITIVE_INFINITY;
-  signals.push(setTimeout(stop, command.timeout, 'time', `git did not end within ${command.timeout / 1000} s`));
-  let code: number | null;
-  try {
-    code = await exec('sh', ['-c', START, 'git', ...streams, ...command.args], {
-      silent: true,
-      ignoreReturnCode: true,
-      env: gitEnvironment(command, options.environment),
-      listeners: {
-        stdout: (data) => {
-          outputBytes += data.length;
-          if (outputBytes <= maxOutput) output.push(data);
-          else stop('output', `git wrote more than ${maxOutput} bytes`);
-        },
-        stderr: (data) => {
-          errorBytes += data.length;
-          if (errorBytes <= ERROR_BYTES) errors.push(data);
-        },
+  let stop = (_bound: 'time' | 'output', _why: string): void => {};
+  const stopped = new Promise<GitResult>((resolve) => {
+    stop = (bound, why) => {
+      kill('SIGTERM');
+      timers.push(setTimeout(kill, KILL_AFTER, 'SIGKILL').unref());
+      resolve({ ok: false, code: null, bound, why });
+    };
+  });
+  timers.push(setTimeout(() => stop('time', `git did not end within ${command.timeout / 1000} s`), command.timeout));
+  const ended = exec('sh', ['-c', START, 'git', ...streams, ...command.args], {
+    silent: true,
+    ignoreReturnCode: true,
+    env: gitEnvironment(command, options.environment),
+    listeners: {
+      stdout: (data) => {
+        outputBytes += data.length;
+        if (outputBytes <= maxOutput) output.push(data);
+        else if (outputBytes - data.length <= maxOutput) stop('output', `git wrote more than ${maxOutput} bytes`);
       },
+      stderr: (data) => {
+        errorBytes += data.length;
+        if (errorBytes <= ERROR_BYTES) errors.push(data);
+      },
+    },
+  })
+    .then((code: number | null): GitResult => {
+      if (code === 0) return { ok: true, stdout: Buffer.concat(output) };
+      const text = Buffer.concat(errors)
+        .toString('utf8')
+        .replace(/^\d+\n/, '');
+      return { ok: false, code, bound: null, why: reasonOf(text, code, options.secrets) };
+    })
+    .finally(() => {
+      for (const timer of timers) clearTimeout(timer);
     });
-  } finally {
-    for (const signal of signals) clearTimeout(signal);
-  }
-  if (stopped !== null) return { ok: false, code: null, ...(stopped as { bound: 'time' | 'output'; why: string }) };
-  if (code === 0) return { ok: true, stdout: Buffer.concat(output, outputBytes) };
-  const text = Buffer.concat(errors)
-    .toString('utf8')
-    .replace(/^\d+\n/, '');
-  return { ok: false, code, bound: null, why: reasonOf(text, code, options.secrets) };
+  // Whoever stopped it does not wait: a helper of git (git-remote-https) can hold the streams until it notices.
+  return await Promise.race([ended, stopped]);
 }
 
 const KILL_AFTER = 2_000;

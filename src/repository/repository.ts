@@ -158,7 +158,7 @@ export async function openRepository(options: RepositoryOptions): Promise<Reposi
     },
     async close() {
       await source.close();
-      if (temp.made()) await rm(await temp.get(), { recursive: true, force: true });
+      if (temp.made()) await rm(await temp.get(), { recursive: true, force: true, maxRetries: 3 });
     },
   };
 }

@@ -34,6 +34,9 @@ const PLAIN_PORT = /^((?:[^:[\]]|\[[^\]]*\])*):([0-9]+)$/u;
 const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const PYTHON_INTEGER = /^\s*[-+]?[0-9]+(?:_[0-9]+)*\s*$/;
 
+/** No host is named at such length; without a bound a hostile name would cost seconds. */
+const MAX_LENGTH = 1000;
+
 export interface HostPattern {
   readonly names: readonly string[];
   readonly port: number | null;
@@ -46,6 +49,13 @@ export interface HostPattern {
  * Ansible drops silently), `bad-host-name`, `too-big`.
  */
 export function expandHostPattern(pattern: string, limit: number, at: number): HostPattern {
+  if (pattern.length > MAX_LENGTH) {
+    throw new ReadingError(
+      'bad-host-name',
+      `the host name ${pattern.slice(0, 40)}… is longer than ${MAX_LENGTH} characters`,
+      at,
+    );
+  }
   const [address, port] = splitPort(pattern);
   const names = address.includes('[') ? expandRanges(address, pattern, limit, at) : [address];
   for (const name of names) checkHostName(name, at);

@@ -61,7 +61,7 @@ const CONNECTION_NAME =
 /** Attributes of Python's texts, lists and mappings: `x.keys` is a method there, not an item. */
 const PYTHON_ATTRIBUTE =
   /^(?:clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values|raw_get|set_\w+|_.*)$/;
-const SINGLE_NAME = /^\{\{\s*([\p{L}\p{N}_]*)\s*\}\}\n?$/u;
+const NAME = /^[\p{L}\p{N}_]*$/u;
 
 /** Resolves templates of inventory values, and nothing else: no lookup, no loop, no call. */
 export class Templates {
@@ -97,8 +97,9 @@ export class Templates {
 
   #text(text: string, scope: Scope): Raw {
     if (!mayBeTemplate(text)) return text;
-    const single = SINGLE_NAME.exec(text)?.[1];
-    if (single !== undefined) {
+    if (text.length > MAX_RESULT) throw new Unresolved('is longer than 64 KiB');
+    const single = singleName(text);
+    if (single !== null) {
       const raw = this.#raw(single, scope);
       if (raw === null || isNumberOrBoolean(raw)) return raw;
     }
@@ -269,6 +270,14 @@ export class Templates {
     if (name === 'string') return new PlainText(text);
     return name === 'lower' ? text.toLowerCase() : text.toUpperCase();
   }
+}
+
+/** The name of a template that is one name and nothing else: Ansible then keeps the type of its value. */
+function singleName(text: string): string | null {
+  const body = text.endsWith('\n') ? text.slice(0, -1) : text;
+  if (!body.startsWith('{{') || !body.endsWith('}}') || body.length < 4) return null;
+  const name = body.slice(2, -2).trim();
+  return NAME.test(name) ? name : null;
 }
 
 class Scope {

@@ -38,6 +38,8 @@ export function plainType(text: string): ScalarType {
 
 /** The integer of a text, as PyYAML makes it. Throws a ReadingError for what is none (`0x_`). */
 export function integerOf(written: string, at: number): number | bigint {
+  // Python refuses to convert longer ones.
+  if (written.length > 4300) throw new ReadingError('bad-syntax', 'the number is too long; put it in quotes', at);
   const text = written.replaceAll('_', '');
   const sign = text.startsWith('-') ? -1n : 1n;
   const digits = /^[-+]/.test(text) ? text.slice(1) : text;

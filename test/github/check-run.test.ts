@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Clock, createApi, type GitHubApi } from '../../src/github/api.js';
+import { type ApiCall, type Clock, createApi, type GitHubApi } from '../../src/github/api.js';
 import {
   type CheckRunOptions,
   closeLeftOver,
@@ -194,14 +194,29 @@ describe('a check run of an apply', () => {
     expect(await run?.close(finalOf())).toBe(true);
   });
 
-  test('waits for a report on its way before it is closed', async () => {
-    const run = await openCheckRun(options({ progressInterval: 0 }), OUTPUT);
-    server.onNext('PATCH', CHECKS, behaviours.late(60));
-    run?.progress(() => ({ ...OUTPUT, title: 'on its way' }));
-    await until(() => updates().length === 1);
-    await run?.close(finalOf());
-    expect(updates()).toHaveLength(2);
-    expect(server.checkRuns[0]?.title).toBe(OUTPUT.title);
+  test('waits for a report on its way before it is closed, and gives it up when it is cancelled', async () => {
+    for (const cancelled of [false, true]) {
+      const calls: ApiCall[] = [];
+      let arrive = (): void => undefined;
+      const api: GitHubApi = {
+        async request(call) {
+          calls.push(call);
+          if (calls.length === 2) await new Promise<void>((resolve) => (arrive = resolve));
+          return { kind: 'ok', status: 200, data: { id: 7, html_url: 'https://github.com/acme/fleet/runs/7' } };
+        },
+      };
+      const run = await openCheckRun(options({ api, progressInterval: 0 }), OUTPUT);
+      run?.progress(() => OUTPUT);
+      await until(() => calls.length === 2);
+      const end = cancelled ? run?.cancel(OUTPUT) : run?.close(finalOf());
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(calls).toHaveLength(cancelled ? 3 : 2);
+      expect(calls[1]?.signal?.aborted).toBe(cancelled);
+      arrive();
+      expect(await end).toBe(true);
+      expect(calls).toHaveLength(3);
+      expect(calls[2]?.parameters).toMatchObject({ conclusion: cancelled ? 'cancelled' : 'success' });
+    }
   });
 
   test('is cancelled at once, even while a report hangs', async () => {
@@ -269,6 +284,7 @@ describe('a fault on the way', () => {
     ['a reset', behaviours.reset, [1_000]],
     ['a 429', behaviours.tooManyRequests(7), [7_000]],
     ['a secondary rate limit', behaviours.secondaryLimit(11), [11_000]],
+    ['a 403 that says when', behaviours.answer(403, { message: 'Forbidden' }, { 'retry-after': '3' }), [3_000]],
     [
       'a secondary rate limit without a time',
       behaviours.answer(403, { message: 'You have exceeded a secondary rate limit' }),

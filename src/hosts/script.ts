@@ -9,9 +9,22 @@ const AFTER = ['probe', 'main'];
 /** One line of the script's data: a name and its words. */
 export type DataLine = readonly string[];
 
-/** The host script for a runtime, made of `hosts/script/*.sh`. It gets its data on standard input (`hostData`). */
+const made = new Map<string, string>();
+
+/**
+ * The host script for a runtime, made of `hosts/script/*.sh`. It gets its data on standard input (`hostData`). Comments
+ * stay at home: some shells read what is sent to them byte by byte.
+ */
 export function hostScript(parts: readonly string[]): string {
-  return [...BEFORE, ...parts, ...AFTER].map((part) => asset(`hosts/script/${part}.sh`)).join('\n');
+  const key = parts.join(' ');
+  const script =
+    made.get(key) ??
+    [...BEFORE, ...parts, ...AFTER]
+      .map((part) => asset(`hosts/script/${part}.sh`))
+      .join('\n')
+      .replace(/^[ \t]*#.*\n/gm, '');
+  made.set(key, script);
+  return script;
 }
 
 /**

@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { vi } from 'vitest';
 import type { Host, HostConnection, Service } from '../../src/fleet/fleet.js';
 import { type Connection, type Connector, createConnector } from '../../src/hosts/connection.js';
 import { type CarriedOut, carryOut } from '../../src/hosts/hands.js';
@@ -21,6 +22,9 @@ import { lookAt } from '../../src/hosts/probe.js';
 import type { Logger } from '../../src/log.js';
 import type { HostObservation, ReachedHost } from '../../src/plan/observation.js';
 import type { Action, Step } from '../../src/plan/step.js';
+
+// Each test starts many small processes; on a busy machine that takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** A logger that says nothing. */
 export const silentLogger: Logger = {

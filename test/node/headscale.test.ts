@@ -34,6 +34,7 @@ trap 'echo "k3s-ended" >>"$root/calls"; exit 0' TERM
 case $* in *--node-ip*) : >"$root/on-mesh" ;; *) : >"$root/health" ;; esac
 sleep 300 & wait`,
     );
+  const startedTwice = (calls: readonly string[]) => calls.filter((call) => call.startsWith('k3s ')).length > 1;
   const onMesh = (calls: readonly string[]) => calls.some((call) => call.startsWith('k3s server --node-ip'));
 
   test('starts off the mesh with none of the cluster arguments, then on the mesh with all of them', async () => {
@@ -104,7 +105,7 @@ sleep 300 & wait`,
     const env = environment({ K3S_TOKEN: 'secret' });
     const waiting = await node.entrypoint('server', {
       env,
-      stopWhen: (_, stderr) => stderr.includes(`waits until ${HEALTH}`),
+      stopWhen: (calls, stderr) => stderr.includes(`waits until ${HEALTH}`) || calls.some((call) => /^k3s/.test(call)),
     });
     expect(waiting).toMatchObject({ code: 0, k3s: [] });
     node.write('health', '');
@@ -134,7 +135,7 @@ sleep 300 & wait`,
       healthByFile();
       if (answers === 'yes') node.write('health', '');
       node.tombstone();
-      const idle = await node.entrypoint('server', { env: environment() });
+      const idle = await node.entrypoint('server', { env: environment(), stopWhen: startedTwice });
       expect(idle).toMatchObject({ kind: 'idle', k3s: [] });
       expect(idle.calls.some((call) => call.startsWith('tailscale'))).toBe(false);
 
@@ -150,7 +151,7 @@ sleep 300 & wait`,
       healthByFile();
       node.folder('etc/github-runner');
       node.stub('k3s', 'echo agent >"$root/etc/github-runner/role"; exit 1');
-      const outcome = await node.entrypoint('server', { env: environment() });
+      const outcome = await node.entrypoint('server', { env: environment(), stopWhen: startedTwice });
       expect(outcome).toMatchObject({ kind: 'idle', code: 0 });
       expect(outcome.k3s).toHaveLength(1);
     });
@@ -160,7 +161,7 @@ sleep 300 & wait`,
       node.write('health', '');
       node.datastore('etcd');
       node.stub('k3s', ': >"$root/var/lib/rancher/k3s/server/db/etcd/tombstone"; exit 1');
-      const outcome = await node.entrypoint('server', { env: environment() });
+      const outcome = await node.entrypoint('server', { env: environment(), stopWhen: startedTwice });
       expect(outcome).toMatchObject({ kind: 'idle', code: 0 });
       expect(outcome.stderr).toContain("tombstone says this server's etcd member was removed");
       expect(outcome.k3s).toHaveLength(1);

@@ -48,7 +48,7 @@ esac`,
 };
 
 /** Milliseconds after which a run is given up; a run takes some tens of them. */
-const TOO_LONG = 20_000;
+const TOO_LONG = 15_000;
 
 /** How a run of the entrypoint ended, and what it did until then. */
 export interface Outcome {

@@ -255,7 +255,7 @@ esac`,
       knownNames('nobody');
       node.datastore(kind);
       node.joinUrl(URL_1);
-      const outcome = await node.entrypoint('server');
+      const outcome = await node.entrypoint('server', blocked);
       expect(outcome.k3s).toHaveLength(1);
       expect(lookups(outcome.calls)).toEqual([]);
     });

@@ -179,7 +179,7 @@ function clusterSection(report: RunReport, clusterPlan: ClusterPlan, names: numb
   const going = plan.mode === 'apply' || plan.mode === 'rejoin';
   const states = going && !report.dryRun ? report.states : null;
   const parts: Part[] = [paragraph(`### Cluster ${code(cluster.name)}`, '', ...situation(plan, clusterPlan), '')];
-  if (cluster.valid) {
+  if (cluster.valid && cluster.readable) {
     if (changes.length > 0) {
       parts.push(
         tableOf(
@@ -217,7 +217,7 @@ function clusterSection(report: RunReport, clusterPlan: ClusterPlan, names: numb
 }
 
 function situation(plan: Plan, { cluster, base }: ClusterPlan): string[] {
-  if (!cluster.readable) return ['It cannot be read.'];
+  if (!cluster.readable) return [cluster.valid ? 'It was not read.' : 'It cannot be read.'];
   const controller = cluster.controller ? 'Controller on' : 'Controller off';
   const servers = `servers ${cluster.servers.length === 0 ? 'none' : cluster.servers.map(code).join(', ')}`;
   const bootstrap =

@@ -93,6 +93,7 @@ export interface ReasonJson<Code> {
  *
  * - A cluster that cannot be read has null for `controller`, `datastore` and `bootstrap`, and no list but `problems`.
  * - Any other invalid cluster has no changes, steps and refusals.
+ * - One that was not read because the whole run is refused is valid for all we know, and has nothing but that refusal.
  * - The `base` at the top is null where the clusters' bases differ.
  */
 export function planToJson(plan: Plan): PlanJson {
@@ -135,7 +136,7 @@ function commonBase(plan: Plan): string | null {
 function clusterToJson(clusterPlan: ClusterPlan): ClusterJson {
   const { cluster, base } = clusterPlan;
   const readable = cluster.readable;
-  const decided = readable && cluster.valid;
+  const decided = cluster.valid;
   return {
     name: cluster.name,
     valid: cluster.valid,

@@ -187,6 +187,17 @@ describe('a report', () => {
     expect(text).not.toContain('Not looked at');
   });
 
+  test('of a run that is refused as a whole says only that', () => {
+    const cluster = unreadableOf({ valid: true, problems: [] });
+    const refusals = [{ code: 'not-fleet-branch' as const, message: 'use mode plan here', hosts: [] }];
+    const refused = planOf({ mode: 'apply', clusters: [clusterPlanOf({ cluster, refusals })] });
+    const { title, text } = renderReport(reportOf(refused, { result: 'refused' }), EXTRAS);
+    expect(title).toBe('Refused: not-fleet-branch');
+    expect(text).toContain('It was not read.');
+    expect(text).toContain('- **`not-fleet-branch`**: use mode plan here');
+    expect(text).not.toContain('**Steps');
+  });
+
   test('says which base each cluster has when they differ', () => {
     const clusters = [
       clusterPlanOf({ changes: [changeOf('a')] }),

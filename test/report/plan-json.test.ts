@@ -98,6 +98,16 @@ describe('planToJson', () => {
     });
   });
 
+  test('keeps the refusal of a run that is refused before the cluster is read', () => {
+    const cluster = unreadableOf({ valid: true, problems: [] });
+    const refusals = [{ code: 'not-fleet-branch' as const, message: 'apply never runs on a pull request', hosts: [] }];
+    const json = planToJson(planOf({ mode: 'apply', clusters: [clusterPlanOf({ cluster, base: null, refusals })] }));
+    expectValidPlan(json);
+    expect(json.clusters[0]).toMatchObject({ valid: true, controller: null, hosts: [], servers: [], refusals });
+    const without = planToJson(planOf({ clusters: [clusterPlanOf({ cluster })] }));
+    expect(() => expectValidPlan(without)).toThrow();
+  });
+
   test('keeps servers and hosts of another invalid cluster, but no changes, steps and refusals', () => {
     const cluster = clusterOf({
       valid: false,

@@ -86,11 +86,12 @@ export function needsNodes(desired: Desired): boolean {
 }
 
 /**
- * The hosts that a run has business with. While the controller is off at both ends and no host publishes at either,
+ * The hosts that a run has business with; none of an invalid cluster. While the controller is off at both ends and no host publishes at either,
  * there are none.
  */
 export function hostsToContact(desired: Desired): readonly DesiredHost[] {
   const { cluster, base } = desired;
+  if (!cluster.valid) return [];
   if (!anyPublishes(cluster) && !anyPublishes(base)) return [];
   return desired.hosts.filter((entry) => !entry.leaving || controllerStaysOn(desired));
 }

@@ -267,9 +267,8 @@ describe('hosts that are not as they should be', () => {
 describe('a pull request', () => {
   it('is planned against its merge base and contacts no host', async () => {
     const base = await scene.commit(off);
-    const head = await scene.commit(on, 'change');
+    const head = await scene.commit(on, { branch: 'change', from: base });
     const later = await scene.commit({ ...off, cluster: { max_servers: 3 } });
-    await scene.repository.setBranch('main', later);
     const run = await scene.run(pullRequestEvent({ headSha: head, baseSha: later }));
     expect([run.exitCode, run.outputs.result], run.log).toEqual([0, 'planned']);
     expect(run.outputs.changed).toBe('true');
@@ -283,10 +282,9 @@ describe('a pull request', () => {
       'write-role node4',
     ]);
     expect(scene.github.checkRuns).toMatchObject([
-      { head_sha: head, name: 'fleet-role plan', conclusion: 'success', status: 'completed' },
+      { headSha: head, name: 'fleet-role plan', conclusion: 'success', status: 'completed' },
     ]);
     expect(await scene.fleet.connections()).toEqual([]);
-    await scene.repository.setBranch('main', base);
   });
 
   it.each([
@@ -294,7 +292,7 @@ describe('a pull request', () => {
     ['pull_request_target', true],
   ])('is never applied: %s is refused before any connection', async (_event, target) => {
     const base = await scene.commit(off);
-    const head = await scene.commit(on, 'change');
+    const head = await scene.commit(on, { branch: 'change', from: base });
     scene.git.requests.length = 0;
     const run = await scene.run(pullRequestEvent({ headSha: head, baseSha: base, target }), {
       inputs: { mode: 'apply' },
@@ -308,7 +306,7 @@ describe('a pull request', () => {
 
   it('is reported in the job summary alone when the token may not write checks', async () => {
     const base = await scene.commit(off);
-    const head = await scene.commit(on, 'change');
+    const head = await scene.commit(on, { branch: 'change', from: base });
     const run = await scene.run(pullRequestEvent({ headSha: head, baseSha: base, headRepository: 'stranger/fleet' }), {
       token: 'read-token',
     });
@@ -334,7 +332,7 @@ describe('secrets', () => {
       run.visibleLog,
       run.summary,
       JSON.stringify(run.outputs),
-      JSON.stringify(scene.github.checkRuns),
+      JSON.stringify(scene.github.checkRuns.map((check) => check.history)),
       JSON.stringify(run.state),
     ];
     for (const text of shown) {

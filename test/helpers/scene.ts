@@ -34,8 +34,8 @@ export class Scene {
   }
 
   /** Commits `inventory.yml` of the fleet. */
-  commit(options: InventoryOptions, branch = 'main'): Promise<string> {
-    return this.repository.commit({ 'inventory.yml': this.fleet.inventory(options) }, { branch });
+  commit(options: InventoryOptions, where: { readonly branch?: string; readonly from?: string } = {}): Promise<string> {
+    return this.repository.commit({ 'inventory.yml': this.fleet.inventory(options) }, where);
   }
 
   /** Runs the committed bundle, main and post, for an event; checks what every run must keep. */

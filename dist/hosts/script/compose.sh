@@ -1,0 +1,330 @@
+# shellcheck shell=sh disable=SC2154,SC2034
+# A host whose k3s runs in the services `k3s` and `k3s-agent` of a Compose project.
+
+runtime_paths() {
+  role_directory=$directory/fleet-role.d
+  override_name=docker-compose.fleet-role.yml
+  override_path=$directory/$override_name
+  lock_path=$directory/.fleet-role.lock
+}
+
+# first_of NAME...: the first of these files that the project directory has, empty when it has none.
+first_of() {
+  for first_name in "$@"; do
+    if [ -f "$directory/$first_name" ]; then
+      printf '%s' "$first_name"
+      return 0
+    fi
+  done
+}
+
+# The order in which Compose itself looks.
+default_file() { first_of compose.yaml compose.yml docker-compose.yml docker-compose.yaml; }
+default_override() {
+  first_of compose.override.yml compose.override.yaml docker-compose.override.yml docker-compose.override.yaml
+}
+
+# split_list LIST SEPARATOR: its entries, one a line.
+split_list() {
+  split_rest=$1
+  while :; do
+    case $split_rest in
+      *"$2"*)
+        printf '%s\n' "${split_rest%%"$2"*}"
+        split_rest=${split_rest#*"$2"}
+        ;;
+      *)
+        printf '%s\n' "$split_rest"
+        return 0
+        ;;
+    esac
+  done
+}
+
+# absolute_files: reads file names, one a line, and prints them as absolute paths, each once and without the override.
+absolute_files() {
+  absolute_seen=$newline
+  while IFS= read -r absolute_line; do
+    [ -n "$absolute_line" ] || continue
+    absolute "$absolute_line" "$directory"
+    [ "$absolute" != "$override_path" ] || continue
+    case $absolute_seen in *"$newline$absolute$newline"*) continue ;; esac
+    absolute_seen=$absolute_seen$absolute$newline
+    printf '%s\n' "$absolute"
+  done
+}
+
+# project_files: the Compose files of the project by `.env` or by Compose's own names, then the further ones of the
+# inventory. Needs env_look.
+project_files() {
+  {
+    if [ -n "$env_list" ]; then
+      split_list "$env_list" "$env_separator"
+    else
+      default_file
+      printf '\n'
+      default_override
+      printf '\n'
+    fi
+    printf '%s' "$more_files"
+  } | absolute_files
+}
+
+# all_there FILES: whether there is a file at all, and each is there; `missing` names the first that is not.
+all_there() {
+  missing=
+  [ -n "$1" ] || return 1
+  while IFS= read -r there_file; do
+    [ -f "$there_file" ] || {
+      missing=$there_file
+      return 1
+    }
+  done <<FILES
+$1
+FILES
+}
+
+# run_docker SECONDS ARGUMENT...: docker with the host's context; what it prints, errors too, in `docker_said`.
+run_docker() {
+  run_seconds=$1
+  shift
+  [ -z "$context" ] || set -- --context "$context" "$@"
+  docker_code=0
+  docker_said=$(bounded "$run_seconds" docker "$@" 2>&1) || docker_code=$?
+  if was_ended "$docker_code"; then docker_said="docker did not answer within $run_seconds seconds"; fi
+  return "$docker_code"
+}
+
+# run_compose SECONDS ARGUMENT...: docker compose for this project.
+run_compose() {
+  compose_seconds=$1
+  shift
+  if ! has docker; then
+    fail 'there is no docker on this host'
+    return 1
+  fi
+  env_look || return 1
+  compose_list=$(project_files)
+  if ! all_there "$compose_list"; then
+    fail "${missing:-a Compose file} is not in $directory"
+    return 1
+  fi
+  # The files stand before the command, so the arguments are turned round: first the files, then what was given.
+  compose_given=$#
+  set -- "$@" compose --project-name "$project" --project-directory "$directory"
+  while IFS= read -r compose_file; do
+    set -- "$@" -f "$compose_file"
+  done <<FILES
+$compose_list
+FILES
+  while [ "$compose_given" -gt 0 ]; do
+    compose_word=$1
+    shift
+    set -- "$@" "$compose_word"
+    compose_given=$((compose_given - 1))
+  done
+  run_docker "$compose_seconds" "$@" && return 0
+  fail "docker compose: $(words "$docker_said")"
+}
+
+# Only what is asked for leaves the host: an environment holds tokens. A line of ours begins with `fleet-role`, then the
+# process id, then JSON; anything else is what docker has to say.
+# shellcheck disable=SC2016 # the template's own variable
+inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name}},"status":{{json .State.Status}},'\
+'"exitCode":{{json .State.ExitCode}},"startedAt":{{json .State.StartedAt}},"restartCount":{{json .RestartCount}},'\
+'"restartPolicy":{{json .HostConfig.RestartPolicy.Name}},"mounts":{{json .Mounts}},'\
+'"configFiles":{{with .Config.Labels}}{{json (index . "com.docker.compose.project.config_files")}}{{else}}null{{end}},'\
+'"environment":[{{range .Config.Env}}{{$name := index (split . "=") 0}}{{if or (eq $name "K3S_JOIN_SERVER_URL") '\
+'(eq $name "K3S_URL")}}{{json .}},{{end}}{{end}}null]}'
+
+# inspect: one call for both containers. A name that no container has is no error of docker's, but makes it exit 1.
+inspect() { run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent"; }
+
+# holds_k3s PID ID: yes, no, gone, or unknown: whether a k3s process runs below the container's first process. That process is
+# believed to be the container's only when its control group or its parent (the shim) names the container: with a Docker
+# Engine on another machine or in a virtual one, the number would be some other process here.
+holds_k3s() {
+  holds_id=${2%%\"*}
+  if [ "$1" = 0 ] || [ ! -d /proc/self ]; then
+    printf unknown
+    return 0
+  elif [ ! -d "/proc/$1" ]; then
+    printf gone
+    return 0
+  fi
+  IFS= read -r holds_line 2>/dev/null <"/proc/$1/stat" || holds_line=
+  holds_line=${holds_line##*) ? }
+  holds_parent=${holds_line%% *}
+  if ! grep -qF "$holds_id" "/proc/$1/cgroup" 2>/dev/null &&
+    ! tr '\000' ' ' <"/proc/$holds_parent/cmdline" 2>/dev/null | grep -qF "$holds_id"; then
+    printf unknown
+    return 0
+  fi
+  cat /proc/[0-9]*/stat 2>/dev/null | FR_ROOT=$1 awk '
+    {
+      open = index($0, "(")
+      close_at = 0
+      for (i = length($0); i > open; i--) if (substr($0, i, 1) == ")") { close_at = i; break }
+      split(substr($0, close_at + 2), field, " ")
+      pid = substr($0, 1, open - 2)
+      parent[pid] = field[2]
+      if (substr($0, open + 1, 3) == "k3s" && field[1] != "Z") k3s[pid] = 1
+    }
+    END {
+      for (pid in k3s) {
+        steps = 0
+        for (at = pid; at in parent && at != ENVIRON["FR_ROOT"] && steps < 1000; at = parent[at]) steps++
+        if (at == ENVIRON["FR_ROOT"]) { print "yes"; exit }
+      }
+      print "no"
+    }'
+}
+
+# look_services: one question to docker, and a second one when a container's process ended in between (a service that is
+# started again and again lives for a moment only).
+look_services() {
+  if ! has docker; then
+    say services 'there is no docker on this host'
+    return 0
+  fi
+  inspect
+  services_lines=$(say_services)
+  case $services_lines in
+    *'container gone '*)
+      inspect
+      services_lines=$(say_services)
+      ;;
+  esac
+  printf '%s\n' "$services_lines"
+}
+
+say_services() {
+  say inspect "$docker_code"
+  while IFS= read -r inspect_line; do
+    case $inspect_line in
+      'fleet-role '*' {"id":"'*)
+        inspect_line=${inspect_line#fleet-role }
+        inspect_json=${inspect_line#* }
+        say container "$(holds_k3s "${inspect_line%% *}" "${inspect_json#'{"id":"'}") $inspect_json"
+        ;;
+      ?*) say docker-said "$inspect_line" ;;
+    esac
+  done <<INSPECT
+$docker_said
+INSPECT
+}
+
+runtime_look() {
+  if env_look; then
+    say env-listed "$env_listed"
+    say env-k3s "$env_k3s"
+    say env-k3s-agent "$env_agent"
+  else
+    say blocked "$why"
+    return 0
+  fi
+  say provisioned "$(any_there "$(project_files)")"
+  if [ ! -e "$override_path" ] && [ ! -L "$override_path" ]; then
+    say override absent
+  elif same_text "$override_path" "$override"; then
+    say override ours
+  else
+    say override differs
+  fi
+  look_services
+}
+
+# any_there FILES: yes when one of them is there.
+any_there() {
+  while IFS= read -r any_file; do
+    if [ -n "$any_file" ] && [ -f "$any_file" ]; then
+      printf yes
+      return 0
+    fi
+  done <<FILES
+$1
+FILES
+  printf no
+}
+
+# labelled_files: the Compose files that the running container (else any) was created with, when all are still there.
+labelled_files() {
+  has docker || return 0
+  inspect || [ "$docker_code" = 1 ] || return 0
+  labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"status":"running".*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)
+  [ -n "$labelled" ] ||
+    labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)
+  labelled=$(split_list "$labelled" , | absolute_files)
+  if all_there "$labelled"; then printf '%s\n' "$labelled"; fi
+}
+
+# list_override: names the override in COMPOSE_FILE.
+list_override() {
+  if [ ! -f "$override_path" ]; then
+    fail "$override_path is not there, and Compose fails on a list that names it"
+    return 1
+  fi
+  env_look || return 1
+  [ "$env_listed" = no ] || return 0
+  list_files=
+  if [ -z "$env_list" ]; then
+    list_files=$(labelled_files)
+    [ -n "$list_files" ] || list_files=$(project_files)
+    if ! all_there "$list_files"; then
+      fail "${missing:-a Compose file} is not in $directory, so there is no list that the override could be added to"
+      return 1
+    fi
+  fi
+  list_value=
+  while IFS= read -r list_file; do
+    [ -n "$list_file" ] || continue
+    list_name=$list_file
+    case $list_file in "$directory"/*) list_name=${list_file#"$directory"/} ;; esac
+    case $list_name in
+      *"$env_separator"*)
+        fail "$list_file has the separator $env_separator in its name and cannot stand in COMPOSE_FILE"
+        return 1
+        ;;
+    esac
+    list_value=$list_value$list_name$env_separator
+  done <<FILES
+$list_files
+FILES
+  env_change list COMPOSE_FILE "$list_value$override_name"
+}
+
+# write_environment =VALUE: `COMPOSE_FILE` lists the override, `NAME=TEXT` sets that variable. A text with a backslash or a
+# control character is refused: what Compose makes of it depends on what stands around it.
+write_environment() {
+  decode "$1"
+  environment_name=${decoded%%=*}
+  case $decoded in
+    COMPOSE_FILE) list_override ;;
+    *\\* | *[[:cntrl:]]*) fail 'the step has a value that .env could not hold as it is' ;;
+    [A-Z]*=*)
+      case $environment_name in
+        *[!A-Z0-9_]*) fail 'the step names no variable' ;;
+        *) env_change set "$environment_name" "${decoded#*=}" ;;
+      esac
+      ;;
+    *) fail 'the step names no variable' ;;
+  esac
+}
+
+# The list first: Compose fails on one that names a file which is gone.
+remove_override() {
+  env_file
+  remove_made=$(env_was_made)
+  env_change unlist '' '' && env_remove_made "$remove_made" && drop "$override_path"
+}
+
+# runtime_step ACTION SERVICE =VALUE
+runtime_step() {
+  case $1 in
+    add-override) put "$override_path" 0644 "$override" ;;
+    remove-override) remove_override ;;
+    write-environment) write_environment "$3" ;;
+    stop-service) run_compose 120 stop -t 30 "$2" ;;
+    *) fail 'this version of fleet-role does not know that step' ;;
+  esac
+}

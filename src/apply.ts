@@ -8,7 +8,7 @@ import { type HostObservation, type Observation, unknown } from './plan/observat
 import type { ClusterPlan } from './plan/plan.js';
 import { spokesman } from './plan/serving.js';
 import type { Action, PlannedStep, Step } from './plan/step.js';
-import { type StepState, stepKey } from './report/run.js';
+import { type StepState, stepKey } from './plan/step.js';
 
 /** What a run can do to a host. `hosts/` is the real one. */
 export interface Hands {

@@ -47,6 +47,14 @@ export interface Step {
   readonly detail: string;
 }
 
+/** How far a step of a run is. */
+export type StepState = 'done' | 'running' | 'to-come' | 'failed';
+
+/** Names one planned step among those of all clusters. */
+export function stepKey(cluster: string, number: number): string {
+  return `${cluster}#${number}`;
+}
+
 /** Voters at a step, counted before and after it. */
 export interface Voters {
   readonly before: number;

@@ -1,9 +1,10 @@
 import { CHANGE_KINDS, type ChangeKind } from '../fleet/change.js';
 import type { ClusterPlan, Mode } from '../plan/plan.js';
 import type { PlannedStep } from '../plan/step.js';
+import { type StepState, stepKey } from '../plan/step.js';
 import { CHECK_RUN_TITLE_BUDGET, cutText } from './budget.js';
 import { visible } from './escape.js';
-import { RESULTS, type Result, type RunReport, type StepState, stepKey } from './run.js';
+import { RESULTS, type Result, type RunReport } from './run.js';
 
 /** What a run came to, by cluster, without anything that the result does not depend on. */
 export interface RunOutcome {

@@ -1,11 +1,10 @@
 import type { Plan } from '../plan/plan.js';
+import type { StepState } from '../plan/step.js';
 
 export const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'] as const;
 
 /** What a run came to. Over several clusters the first of RESULTS that occurs wins. */
 export type Result = (typeof RESULTS)[number];
-
-export type StepState = 'done' | 'running' | 'to-come' | 'failed';
 
 /** One run as its readers see it: the check run, the job summary and the outputs are made of this alone. */
 export interface RunReport {
@@ -27,8 +26,4 @@ export interface Failure {
   readonly reason: string;
   /** What state the run left and what to do next; null when there is nothing to add. */
   readonly advice: string | null;
-}
-
-export function stepKey(cluster: string, number: number): string {
-  return `${cluster}#${number}`;
 }

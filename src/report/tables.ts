@@ -1,9 +1,9 @@
 import type { Cause, Change } from '../fleet/change.js';
 import type { ClusterPlan } from '../plan/plan.js';
-import type { PlannedStep, Voters } from '../plan/step.js';
+import type { PlannedStep, StepState, Voters } from '../plan/step.js';
 import { code, prose } from './escape.js';
 import { count, stateOf } from './result.js';
-import type { RunReport, StepState } from './run.js';
+import type { RunReport } from './run.js';
 
 /** A table without its rows' limits: the lines above the rows, and the rows. */
 export interface Table {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Plan } from '../../src/plan/plan.js';
+import { stepKey } from '../../src/plan/step.js';
 import { CHECK_RUN_FIELD_BUDGET, JOB_SUMMARY_BUDGET } from '../../src/report/budget.js';
 import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from '../../src/report/markdown.js';
-import { type RunReport, stepKey } from '../../src/report/run.js';
+import type { RunReport } from '../../src/report/run.js';
 import {
   BASE,
   changeOf,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Mode } from '../../src/plan/plan.js';
+import { stepKey } from '../../src/plan/step.js';
 import {
   type ClusterOutcome,
   countKinds,
@@ -10,7 +11,7 @@ import {
   resultOf,
   title,
 } from '../../src/report/result.js';
-import { type RunReport, stepKey } from '../../src/report/run.js';
+import type { RunReport } from '../../src/report/run.js';
 import { changeOf, clusterPlanOf, planOf, reportOf, stepOf, unreadableOf } from './builders.js';
 
 const cluster = (overrides: Partial<ClusterOutcome> = {}): ClusterOutcome => ({

@@ -52,6 +52,7 @@ describe.each(['local', 'remote'])('the ancestry of commits in a %s repository',
     const repository = await open();
     expect(await repository.isAncestor(UNKNOWN, commits.two)).toBe('no');
     expect(await repository.isAncestor(commits.two, UNKNOWN)).toBe('unknown');
+    expect(await repository.isAncestor(UNKNOWN, UNKNOWN.replace('1', '2'))).toBe('unknown');
   });
 
   it.each([

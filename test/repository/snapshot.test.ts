@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { UserError } from '../../src/errors.js';
 import { COMMIT_FILES, FILE_LIMIT } from '../../src/repository/repository.js';
 import { CommitError } from '../../src/repository/source.js';
@@ -238,6 +238,10 @@ describe('a tree that names itself without end', () => {
       { encoding: 'utf8' },
     ).trim();
     await expect((await local()).snapshot([commit], nothing)).rejects.toMatchObject({ commit, reason: 'too-big' });
+    await vi.waitFor(() => {
+      const running = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' }).split('\n');
+      expect(running.filter((line) => line.includes('ls-tree') && line.includes(commit))).toEqual([]);
+    }, 20_000);
   });
 });
 

@@ -8,7 +8,7 @@ export const SHELL_LINE = 'fleet-role-shell';
 
 /**
  * The two commands that ever stand on a remote command line. They mean the same to every login shell (bash, dash, zsh,
- * fish, csh): single quotes without a backslash, a quote or an exclamation mark inside.
+ * fish, csh): single quotes without a backslash, a single quote or an exclamation mark inside.
  * The home of the connecting user is handed on, since `~` in the project directory means that one and not root's.
  */
 export const PLAIN_COMMAND = 'exec sh -s';

@@ -32,7 +32,7 @@ const PERSIST_SECONDS = 120;
 
 // Host and user names come from the inventory and are hostile: what ssh, a shell or ssh's own %-tokens could take for
 // something else has no place in them. A `%` is an IPv6 zone and is escaped where it is written.
-const HOST = /^[A-Za-z0-9_:[][A-Za-z0-9._:%[\]-]*$/;
+const HOST = /^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$/;
 const USER = /^[A-Za-z0-9._][A-Za-z0-9._@+-]*\$?$/;
 
 const OPTION_VALUES: Record<Exclude<SshOption['keyword'], 'ProxyJump'>, RegExp> = {

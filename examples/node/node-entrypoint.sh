@@ -1,0 +1,1 @@
+../../src/node/node-entrypoint.sh

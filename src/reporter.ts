@@ -6,7 +6,7 @@ import { annotateLines, type OutputPort, type Outputs, writeJobSummary, writeOut
 import type { Logger } from './log.js';
 import type { RunOutcome } from './main.js';
 import { annotationsOf } from './report/annotations.js';
-import { plain, prose } from './report/escape.js';
+import { prose, visible } from './report/escape.js';
 import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from './report/markdown.js';
 import { canonicalDecisions, planToJson } from './report/plan-json.js';
 import { failedStep, failureReason, outcomeOf, resultOf, title, type Verdict } from './report/result.js';
@@ -97,7 +97,7 @@ export class Reporter {
       result: 'failed',
       summary: `## fleet-role\n\n${output.summary}\n`,
       checkRunUrl: url,
-      failureReason: plain(failure.reason),
+      failureReason: visible(failure.reason),
     });
     this.#say(verdict, failure.reason);
     return verdict;

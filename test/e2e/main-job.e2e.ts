@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { pullRequestEvent, pushEvent } from '../helpers/events.js';
+import { StandInCluster } from '../helpers/kubectl.js';
 import { type Run, Scene } from '../helpers/scene.js';
 
 let scene: Scene;
@@ -261,6 +262,92 @@ describe('hosts that are not as they should be', () => {
     expect(await roles()).toBeLessThan(4);
     expect(scene.github.checkRuns).toMatchObject([{ status: 'completed', conclusion: 'cancelled' }]);
     expect(await run.leftInTemp()).toEqual([]);
+  });
+});
+
+describe('a removed agent', () => {
+  const without = { ...on, order: ['node1', 'node2', 'node3'] };
+  let cluster: StandInCluster;
+  beforeEach(async () => {
+    cluster = await StandInCluster.create(scene.fleet.host('node1'), names);
+  });
+  afterEach(async () => {
+    await cluster.remove();
+    await scene.fleet.host('node4').up('k3s-agent');
+  });
+
+  it('is fenced, drained and stopped through its old connection, and its Node goes last', async () => {
+    const before = await adopted();
+    const after = await scene.commit(without);
+    const run = await scene.run(pushEvent({ before, after }));
+    expect([run.exitCode, run.outputs.result], run.log).toEqual([0, 'applied']);
+    expect(stepsOf(run)).toEqual(['write-role node4', 'drain node4', 'stop-service node4', 'delete-node node4']);
+    expect(await scene.roleFile('node4', 'role')).toBe('');
+    expect(await scene.fleet.host('node4').inspect('k3s-agent')).toMatchObject({ running: false });
+    expect(await cluster.nodes()).toEqual(['node1', 'node2', 'node3']);
+    const verbs = (await cluster.asked()).map((words) => words.split(' ')[0]).filter((verb) => verb !== 'get');
+    expect(verbs).toEqual(['annotate', 'cordon', 'drain', 'delete']);
+
+    const again = await scene.run(pushEvent({ before, after }));
+    expect(again.outputs.result, again.log).toBe('unchanged');
+  });
+
+  it('is waited for while a runner pod works there; in the end it is uncordoned and still runs', async () => {
+    const before = await adopted();
+    const after = await scene.commit(without);
+    await cluster.runnerPod('node4', true);
+    const run = await scene.run(pushEvent({ before, after }), { inputs: { 'drain-timeout': '2s' } });
+    expect([run.exitCode, run.outputs.result], run.log).toEqual([1, 'failed']);
+    expect(run.outputs).toMatchObject({ changed: 'true', 'failed-step': 'drain node4' });
+    expect(run.outputs['failure-reason']).toContain('drain-timeout');
+    expect(await cluster.node('node4')).toEqual([]);
+    expect(await scene.fleet.host('node4').inspect('k3s-agent')).toMatchObject({ running: true });
+
+    await cluster.runnerPod('node4', false);
+    const again = await scene.run(pushEvent({ before, after }));
+    expect(again.outputs.result, again.log).toBe('applied');
+    expect(await cluster.nodes()).toEqual(['node1', 'node2', 'node3']);
+  });
+
+  it('is left as it is where no API answers', async () => {
+    const before = await adopted();
+    const after = await scene.commit(without);
+    await cluster.answers(false);
+    const run = await scene.run(pushEvent({ before, after }));
+    expect([run.exitCode, run.outputs.result], run.log).toEqual([1, 'refused']);
+    expect(run.json?.clusters[0]?.refusals).toMatchObject([{ code: 'no-lock', hosts: ['node4'] }]);
+    expect(await scene.roleFile('node4', 'role')).toBe('agent');
+  });
+});
+
+describe('an added agent', () => {
+  it('gets all its files, its override listed at once where it has no container yet', async () => {
+    const host = scene.fleet.host('node4');
+    const before = await scene.commit({ ...on, order: ['node1', 'node2', 'node3'] });
+    expect((await scene.run(pushEvent({ before, after: before }))).outputs.result).toBe('applied');
+    await host.compose('rm', '-sf', 'k3s-agent');
+    try {
+      const after = await scene.commit(on);
+      const run = await scene.run(pushEvent({ before, after }));
+      expect([run.exitCode, run.outputs.result], run.log).toEqual([0, 'applied']);
+      expect(run.json?.clusters[0]?.changes).toMatchObject([
+        { host: 'node4', kind: 'added', role: { from: null, to: 'agent' } },
+      ]);
+      expect(await scene.roleFile('node4', 'role')).toBe('agent');
+      expect(await host.read('.env')).toMatch(/^COMPOSE_FILE=docker-compose\.yml:docker-compose\.fleet-role\.yml$/m);
+      // Provisioning brings it up the plain way: with the mount, and idle for a role that is not its own.
+      await host.up('k3s-agent');
+      expect((await host.inspect('k3s-agent'))?.mounts['/etc/github-runner']).toBe(`${host.dir}/fleet-role.d`);
+      const again = await scene.run(pushEvent({ before: after, after }));
+      expect(again.outputs.result, again.log).toBe('unchanged');
+      expect(again.json?.clusters[0]?.notes).toMatchObject([
+        { code: 'guards-not-in-force', hosts: ['node1', 'node2', 'node3'] },
+      ]);
+    } finally {
+      await scene.reset();
+      await host.compose('rm', '-sf', 'k3s-agent');
+      await host.up('k3s-agent');
+    }
   });
 });
 

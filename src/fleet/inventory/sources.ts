@@ -131,7 +131,7 @@ export function findSources(
     if (playbookFolder === null) problems.push(leavesRepository('playbook-dir', options.playbookDir));
     else if (found === null || found.node.type === 'file') {
       const message = `The playbook directory ${options.playbookDir} is not in this commit; correct the input playbook-dir.`;
-      problems.push(fileProblem('unreadable-file', options.playbookDir, message));
+      problems.push(fileProblem('unreadable-file', playbookFolder, message));
       playbookFolder = null;
     } else if (found.node.type !== 'folder') {
       problems.push(notFollowed(found.path, found.node.type));
@@ -150,7 +150,7 @@ export function findSources(
       asked === null
         ? 'No inventory is at any of the default places of this commit; name it with the input inventory.'
         : `The inventory ${asked} is not in this commit; correct the input inventory or add the file.`;
-    return { ...nothing, problems: [...problems, fileProblem('unreadable-file', asked, message)] };
+    return { ...nothing, problems: [...problems, fileProblem('unreadable-file', path ?? null, message)] };
   }
   const files: SourceFile[] = [];
   collectInventory(found.path, found.node, files, problems);
@@ -160,7 +160,7 @@ export function findSources(
 
 function leavesRepository(input: string, value: string): Problem {
   const message = `The input ${input} (${value}) leads out of the repository; give a path inside it.`;
-  return fileProblem('outside-repository', value, message);
+  return fileProblem('outside-repository', null, message);
 }
 
 /** The problem of a link or submodule where a file is read. */

@@ -1,0 +1,255 @@
+import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PlanJson } from '../src/report/plan-json.js';
+import { type ActionResult, runAction } from './helpers/action.js';
+import { expectValidPlan } from './helpers/plan-schema.js';
+
+// The committed bundle, run as an operator runs it outside GitHub: inputs and the usual files, nothing else.
+
+let base: string;
+beforeAll(() => {
+  base = mkdtempSync(join(tmpdir(), 'fleet-role-bundle-'));
+});
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+const marker = () => join(base, 'contacted');
+
+/** A repository with one commit for each of the given trees; gives its path and the SHAs. */
+function repository(...trees: readonly Record<string, string>[]): { path: string; shas: string[] } {
+  const path = mkdtempSync(join(base, 'repo-'));
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', path, '-c', 'user.name=t', '-c', 'user.email=t@example.net', ...args], {
+      encoding: 'utf8',
+    }).trim();
+  git('init', '-q');
+  const shas = trees.map((tree) => {
+    for (const [name, text] of Object.entries(tree)) {
+      mkdirSync(dirname(join(path, name)), { recursive: true });
+      writeFileSync(join(path, name), text);
+    }
+    git('add', '-A');
+    git('commit', '-q', '--allow-empty', '-m', 'x');
+    return git('rev-parse', 'HEAD');
+  });
+  return { path, shas };
+}
+
+/** Runs plan over an inventory; every host is local, so that a contact would leave a mark. */
+function run(inputs: Record<string, string>): Promise<ActionResult> {
+  return runAction({ inputs: { 'check-run': 'false', ...inputs } });
+}
+
+const inventory = (vars: string, hosts = '        n1: {}\n        n2: {}\n        n3: {}\n') =>
+  `all:\n  children:\n    github_runner_cluster:\n      vars:\n        github_runner_cluster_controller: ${vars}\n      hosts:\n${hosts}`;
+
+describe('the bundle outside GitHub', () => {
+  it('plans with nothing but four inputs, and writes the plan exactly as the contract says', async () => {
+    const { path, shas } = repository({ 'inventory.yml': inventory('false') }, { 'inventory.yml': inventory('true') });
+    const [before, after] = shas as [string, string];
+    const result = await run({ mode: 'plan', repository: path, ref: after, 'base-ref': before });
+    expect(result.exitCode, result.log).toBe(0);
+    expect(result.outputs).toMatchObject({
+      result: 'planned',
+      changed: 'true',
+      'failed-step': '',
+      'failure-reason': '',
+      'check-run-url': '',
+    });
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expectValidPlan(json);
+    expect(json).toMatchObject({
+      version: 1,
+      mode: 'plan',
+      base: before,
+      head: after,
+      inventory: 'inventory.yml',
+      observed: false,
+    });
+    expect(json.clusters).toHaveLength(1);
+    expect(json.clusters[0]?.hosts[1]).toEqual({
+      name: 'n2',
+      nodeName: 'n2',
+      address: 'n2',
+      role: 'server',
+      bootstrap: false,
+      joinUrl: 'https://n1:6443',
+      tlsSans: ['n1', 'n2', 'n3'],
+      publishesLabels: true,
+      eligible: null,
+      pinned: false,
+      runtime: 'compose',
+      connection: { type: 'ssh', host: 'n2', port: 22, user: null, become: false },
+      directory: '~/.github-runner',
+      composeProject: 'github-runner',
+      roleFile: 'server',
+      joinUrlFile: 'https://n1:6443',
+      file: 'inventory.yml',
+      line: 8,
+    });
+    expect(json.clusters[0]?.steps[0]).toEqual({
+      number: 1,
+      action: 'create-role-directory',
+      host: 'n1',
+      service: null,
+      value: null,
+      detail: expect.any(String),
+      voters: { before: 3, after: 3, healthy: 3, quorum: 2, tolerance: 1 },
+    });
+    expect(result.summary).toContain('## fleet-role plan');
+    expect(result.outputs.summary).toBe(
+      result.summary.trimEnd() === result.outputs.summary?.trimEnd() ? result.outputs.summary : result.summary,
+    );
+    expect(await result.leftInTemp()).toEqual([]);
+  });
+
+  it('says what it came to in each of two clusters, and applies nothing of the invalid one', async () => {
+    const tree = (role: string) => ({
+      hosts: `a:\n  vars: {github_runner_cluster_controller: on}\n  hosts: {n1: {}}\nb:\n  hosts: {m1: {github_runner_cluster_node_role: ${role}}}\n`,
+    });
+    const { path, shas } = repository(tree('server'), tree('boss'));
+    const result = await run({
+      mode: 'plan',
+      repository: path,
+      ref: shas[1] ?? '',
+      'base-ref': shas[0] ?? '',
+      'cluster-groups': 'a, b',
+    });
+    expect([result.exitCode, result.outputs.result], result.log).toEqual([1, 'refused']);
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expectValidPlan(json);
+    expect(json.clusters.map((cluster) => [cluster.name, cluster.valid])).toEqual([
+      ['a', true],
+      ['b', false],
+    ]);
+  });
+
+  it('takes a base that cannot be had as none, and says so', async () => {
+    const { path, shas } = repository({ 'inventory.yml': inventory('true') });
+    const result = await run({ mode: 'plan', repository: path, ref: shas[0] ?? '', 'base-ref': 'f'.repeat(40) });
+    expect(result.exitCode, result.log).toBe(0);
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expect(json.clusters[0]?.notes.map((note) => note.code)).toEqual(['base-unreadable', 'not-observed']);
+    expect(json.clusters[0]?.changes.every((change) => change.kind === 'added')).toBe(true);
+  });
+});
+
+describe('bad input gives one clear error, a failing exit status and no contact', () => {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = privateKey.export({ type: 'pkcs1', format: 'pem' }).toString();
+
+  async function failing(inputs: Record<string, string>): Promise<string> {
+    const result = await run(inputs);
+    expect(result.exitCode, result.log).toBe(1);
+    expect(result.outputs).toMatchObject({
+      result: 'failed',
+      changed: 'false',
+      'check-run-url': '',
+      'failed-step': '',
+    });
+    const reason = result.outputs['failure-reason'] ?? '';
+    expect(reason).not.toBe('');
+    expect(reason).not.toMatch(/\n/);
+    expect(result.log).not.toMatch(/^\s+at .*:\d+:\d+/m);
+    expect(result.log.match(/^error: /gm)).toHaveLength(1);
+    expect(existsSync(marker())).toBe(false);
+    return reason;
+  }
+
+  it.each([
+    ['an unknown mode', { mode: 'destroy' }, /mode is "destroy"; give one of auto, plan, apply/],
+    ['a boolean that is neither', { 'dry-run': 'yes please' }, /dry-run is "yes please"; give true or false/],
+    ['a number that is none', { parallelism: 'many' }, /parallelism is "many"; give a whole number/],
+    ['a number out of range', { parallelism: '0' }, /parallelism is "0"/],
+    ['a duration that is none', { 'step-timeout': '10 minutes' }, /step-timeout is "10 minutes"; give seconds/],
+    ['a duration that is too short', { 'step-timeout': '30s' }, /at least 300 seconds/],
+    ['rejoin without host', { mode: 'rejoin' }, /host is empty, and mode: rejoin needs/],
+    ['what this version does not do', { rollout: 'all' }, /rollout asks for .* does not do/],
+    ['credentials in repository', { repository: 'https://me:secret@example.net/a/b' }, /credentials/i],
+    ['a transport that runs programs', { repository: 'ext::sh -c id' }, /repository/],
+    ['a ref that looks like an option', { ref: '--upload-pack=id' }, /ref/],
+    ['a base-ref that looks like an option', { 'base-ref': '-x' }, /base-ref/],
+    ['a commit that is not there', { ref: 'e'.repeat(40) }, /e{40}/],
+  ])('%s', async (_what, inputs, expected) => {
+    const { path, shas } = repository({ 'inventory.yml': inventory('true') });
+    const given = { mode: 'plan', repository: path, ref: shas[0] ?? '', ...inputs } as Record<string, string>;
+    const reason = await failing(given);
+    expect(reason).toMatch(expected);
+    expect(reason).not.toContain('secret@');
+  });
+
+  it.each([
+    ['a private key that is none', { 'ssh-private-key': 'hello' }, /ssh-private-key/],
+    [
+      'no known hosts for a host that is reached by ssh',
+      { 'ssh-private-key': pem },
+      /ssh-known-hosts is empty, and n1 is reached by ssh/,
+    ],
+  ])('%s', async (_what, inputs, expected) => {
+    const { path, shas } = repository({ 'inventory.yml': inventory('true') });
+    const known =
+      'ssh-private-key' in inputs && inputs['ssh-private-key'] === 'hello'
+        ? { 'ssh-known-hosts': 'n1 ssh-ed25519 AAAA' }
+        : {};
+    expect(await failing({ mode: 'apply', repository: path, ref: shas[0] ?? '', ...known, ...inputs })).toMatch(
+      expected,
+    );
+  });
+});
+
+describe('an inventory that cannot be read is a problem with file and line, and no host is contacted', () => {
+  const deep = `${Array.from({ length: 80 }, (_, depth) => `${'  '.repeat(depth)}a:`).join('\n')}\n`;
+  const bomb = [
+    'a: &a [x,x,x,x,x,x,x,x,x,x]',
+    ...'bcdefg'
+      .split('')
+      .map((name, index) => `${name}: &${name} [${Array(10).fill(`*${'abcdefg'[index]}`).join(',')}]`),
+  ].join('\n');
+
+  it.each([
+    ['YAML that does not parse', { 'inventory.yml': 'all:\n  hosts: [\n' }, {}, 'bad-syntax'],
+    ['YAML that is not a map', { 'inventory.yml': '- a\n- b\n' }, {}, 'bad-structure'],
+    ['nesting beyond the bound', { 'inventory.yml': deep }, {}, 'too-big'],
+    ['aliases beyond the bound', { 'inventory.yml': bomb }, {}, 'too-big'],
+    ['a cluster group that does not exist', { 'inventory.yml': 'all:\n  hosts:\n    n1: {}\n' }, {}, 'no-such-group'],
+    ['a cluster group that became empty', { 'inventory.yml': 'github_runner_cluster:\n  hosts: {}\n' }, {}, 'no-hosts'],
+    [
+      'an inventory path outside the repository',
+      { 'inventory.yml': inventory('true') },
+      { inventory: '../elsewhere.yml' },
+      'outside-repository',
+    ],
+    [
+      'an inventory path that is not there',
+      { 'inventory.yml': inventory('true') },
+      { inventory: 'nowhere.yml' },
+      'unreadable-file',
+    ],
+  ])('%s', async (_what, tree, inputs, code) => {
+    const local = {
+      'inventory.yml': inventory(
+        'true',
+        `        n1: {ansible_connection: local, github_runner_cluster_dir: ${base}}\n`,
+      ),
+    };
+    const { path, shas } = repository(local, tree as Record<string, string>);
+    const result = await run({
+      mode: 'apply',
+      repository: path,
+      ref: shas[1] ?? '',
+      'base-ref': shas[0] ?? '',
+      ...inputs,
+    });
+    expect([result.exitCode, result.outputs.result], result.log).toEqual([1, 'refused']);
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expectValidPlan(json);
+    expect(json.clusters[0]).toMatchObject({ valid: false, changes: [], steps: [], refusals: [] });
+    expect(json.clusters[0]?.problems[0]?.code).toBe(code);
+    expect(result.outputs['failure-reason']).toContain(code);
+    expect(existsSync(join(base, 'fleet-role.d'))).toBe(false);
+    expect(result.log).not.toMatch(/^\s+at .*:\d+:\d+/m);
+  });
+});

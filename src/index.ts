@@ -9,6 +9,7 @@ import { createRuntime, type Runtime } from './github/runtime.js';
 import { failureBefore, run } from './main.js';
 import type { Verdict } from './report/result.js';
 import { Reporter } from './reporter.js';
+import { basicAuth } from './repository/remote.js';
 import { readSettings, type Settings, secretsOf } from './settings.js';
 
 // The only module with effects at import: main, or post when the saved state says that main ran.
@@ -21,8 +22,7 @@ await (runtime.state(STATE_MAIN) === '' ? main(runtime) : post(runtime));
 
 async function main({ logger, ...io }: Runtime): Promise<void> {
   io.saveState(STATE_MAIN, 'true');
-  const secrets = secretsOf(io.input);
-  for (const secret of secrets) io.mask(secret);
+  maskSecrets(io);
   const cancel = new AbortController();
   const secretFiles: string[] = [];
   const workflow = readWorkflowRun(process.env);
@@ -85,7 +85,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
 
 /** What main may have left when it was killed: key files, and a check run in progress. Never fails the job. */
 async function post({ logger, ...io }: Runtime): Promise<void> {
-  for (const secret of secretsOf(io.input)) io.mask(secret);
+  maskSecrets(io);
   for (const path of readPaths(io.state(STATE_SECRETS))) {
     try {
       rmSync(path, { recursive: true, force: true });
@@ -98,6 +98,13 @@ async function post({ logger, ...io }: Runtime): Promise<void> {
   if (checkRun === null || token === '') return;
   const api = createApi({ token, baseUrl: readWorkflowRun(process.env).apiUrl, logger });
   await closeLeftOver(checkRun, api, logger);
+}
+
+function maskSecrets({ input, mask }: Pick<Runtime, 'input' | 'mask'>): void {
+  for (const secret of secretsOf(input)) mask(secret);
+  const token = input('token').trim();
+  // As git sends it.
+  if (token !== '') mask(basicAuth(token));
 }
 
 function readPayload(): unknown {

@@ -41,6 +41,11 @@ export type RunOutcome = Omit<RunReport, 'result'>;
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 export async function run(settings: Settings, context: RunContext, workflow: WorkflowRun, io: Io): Promise<RunOutcome> {
+  if (context.mode === 'drift' || context.mode === 'explain') {
+    throw new UserError(
+      `This version of fleet-role does not do mode ${context.mode}; set the input mode to plan or apply.`,
+    );
+  }
   if (context.refusal !== null) return outcome(refusedPlan(settings, context), settings);
   const repository = await openRepository({
     repository: settings.repository,
@@ -68,7 +73,8 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
     observed,
     clusters,
   });
-  if (!context.contactsHosts) {
+  // A rejoin is always refused yet: there is nothing to look at a host for.
+  if (!context.contactsHosts || context.mode === 'rejoin') {
     const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
     return outcome(plan(clusters, false), settings);
   }

@@ -112,13 +112,13 @@ export function readSettings(read: (name: string) => string): Settings {
   notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
   notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
   notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
-  notYet('mode', settings.mode === 'explain', 'explaining one host');
 
-  if (settings.mode === 'rejoin' && settings.host === null) {
+  const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';
+  if (ofOneHost && settings.host === null) {
     throw new UserError(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
   }
-  if (settings.host !== null && settings.mode !== 'rejoin') {
-    throw new UserError('The input host goes with mode: rejoin only; remove it.');
+  if (settings.host !== null && !ofOneHost) {
+    throw new UserError('The input host goes with mode: rejoin or explain; remove it.');
   }
   return settings;
 }

@@ -6,6 +6,7 @@ import { notesOf } from './notes.js';
 import type { Observation } from './observation.js';
 import type { ClusterPlan } from './plan.js';
 import { votersOf } from './quorum.js';
+import { rejoinChanges } from './rules/rejoin.js';
 import type { Note, PlannedStep, Step, Voters } from './step.js';
 
 /** What one cluster's plan is made of, beside what is observed. */
@@ -43,7 +44,7 @@ export function makePlan(input: PlanInput, observed: Observation, intent: Intent
   return {
     cluster,
     base: baseCommit,
-    changes: [...input.changes, ...repairs(input, observed, steps)],
+    changes: [...input.changes, ...rejoinChanges(cluster, intent), ...repairs(input, observed, steps)],
     steps,
     refusals: next.refused,
     notes: [...input.notes, ...notesOf(world)],

@@ -1,6 +1,7 @@
 import { type DesiredHost, hostsToContact, type World } from './desired.js';
 import { known, type Observation } from './observation.js';
 import { HOST_RULES } from './rules/index.js';
+import { rejoinRefusals } from './rules/rejoin.js';
 import type { Refusal, Step } from './step.js';
 import { kindOf, STEP_KINDS } from './steps/index.js';
 
@@ -19,7 +20,9 @@ export interface NextSteps {
  * lists are empty. An invalid cluster has none.
  */
 export function nextSteps(world: World): NextSteps {
-  if (!world.desired.cluster.valid) return { now: [], refused: [] };
+  const { intent, desired: wanted } = world;
+  if (!wanted.cluster.valid) return { now: [], refused: [] };
+  if (intent.mode === 'rejoin') return { now: [], refused: rejoinRefusals(wanted.cluster, intent) };
   const entries = hostsToContact(world.desired);
   const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(world, entry)));
   const stopped = new Set(refused.flatMap((refusal) => refusal.hosts));

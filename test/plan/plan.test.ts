@@ -477,3 +477,22 @@ describe('quorum', () => {
     });
   });
 });
+
+describe('a rejoin', () => {
+  const rejoin = (sketch: InventorySketch, host: string) => {
+    const input = inputOf(sketch, sketch);
+    return makePlan(input, assumeBase(input.desired, '1'), { ...intent, mode: 'rejoin', host });
+  };
+
+  it.each([
+    ['adoption', { groupVars: on, hosts: five }, 'n2'],
+    ['controller-off', { hosts: five }, 'n2'],
+    ['not-a-server', { groupVars: on, hosts: five }, 'n4'],
+    ['not-a-server', { groupVars: { ...on, datastore: 'sqlite' }, hosts: { n1: {}, n2: {} } }, 'n1'],
+  ])('is shown as a change and refused with %s', (code, sketch, host) => {
+    const made = rejoin(sketch as InventorySketch, host);
+    expect(refusals(made)).toEqual([`${code} ${host}`]);
+    expect(made.changes).toMatchObject([{ kind: 'rejoin', host }]);
+    expect(made.steps).toEqual([]);
+  });
+});

@@ -16,10 +16,6 @@ export const adoption: HostRule = (world, entry) => {
     const message = `It is not known which role ${host.name} runs (${runs.why}), so no role file is written there. Make docker answer on that host and run this again.`;
     return refuse('adoption', entry, message);
   }
-  if (world.intent.mode === 'rejoin' && world.intent.host === host.name) {
-    const message = `${host.name} is not rejoined: ${NO_RECORD}`;
-    return refuse('adoption', entry, message);
-  }
   if (runs.value === null || runs.value === host.role) return [];
   const message = `${host.name} runs as ${runs.value} and is declared ${host.role}: ${NO_RECORD} To declare what runs, set github_runner_cluster_node_role: ${runs.value} for ${host.name}.`;
   return refuse('adoption', entry, message);

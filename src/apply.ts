@@ -1,4 +1,4 @@
-import pLimit from 'p-limit';
+import type { LimitFunction } from 'p-limit';
 import type { Host } from './fleet/fleet.js';
 import { hostsToContact, type Intent, needsNodes, type World } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
@@ -51,16 +51,17 @@ export type Progress = (plan: ClusterPlan, states: ReadonlyMap<string, StepState
 export interface ApplyOptions {
   readonly hands: Hands;
   readonly cluster: ClusterHands;
-  readonly parallelism: number;
+  /** How many hosts are worked on at the same time, over all clusters of the run. */
+  readonly limit: LimitFunction;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   /** Once aborted, no new step starts. */
   readonly signal: AbortSignal;
 }
 
-/** Looks at every host that the cluster's plan has business with, `parallelism` at a time. */
+/** Looks at every host that the cluster's plan has business with. */
 export async function observe(input: PlanInput, options: ApplyOptions): Promise<Observation> {
-  const limit = pLimit(options.parallelism);
+  const { limit } = options;
   const at = options.clock();
   const entries = hostsToContact(input.desired);
   const seen = await Promise.all(
@@ -94,7 +95,7 @@ export async function applyCluster(
 ): Promise<Applied> {
   const tracker = new Tracker(makePlan(input, observed, intent), progress);
   const failures: StepFailure[] = [];
-  const limit = pLimit(options.parallelism);
+  const { limit } = options;
   const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
   const hostOf = (name: string): Host => {
     const host = hostByName.get(name);

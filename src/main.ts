@@ -1,7 +1,9 @@
+import pLimit from 'p-limit';
 import { type ApplyOptions, applyCluster, observe, type StepFailure } from './apply.js';
 import { messageOf, UserError } from './errors.js';
 import type { Cluster, Host } from './fleet/fleet.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
+import { readPrivateKeys } from './hosts/private-key.js';
 import type { Logger } from './log.js';
 import { assumeBase } from './plan/assume.js';
 import { hostsToContact, type Intent } from './plan/desired.js';
@@ -47,6 +49,8 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
     );
   }
   if (context.refusal !== null) return outcome(refusedPlan(settings, context), settings);
+  // A key that is none is said before anything is read.
+  if (settings.sshPrivateKey !== null) readPrivateKeys(settings.sshPrivateKey);
   const repository = await openRepository({
     repository: settings.repository,
     thisRepository: io.env.GITHUB_REPOSITORY ?? null,
@@ -107,7 +111,7 @@ async function act(
   io: Io,
 ): Promise<RunOutcome> {
   const writes = (context.mode === 'apply' || context.mode === 'rejoin') && !settings.dryRun;
-  const options: ApplyOptions = { ...hands, parallelism: settings.parallelism, clock: io.clock, signal: io.signal };
+  const options: ApplyOptions = { ...hands, limit: pLimit(settings.parallelism), clock: io.clock, signal: io.signal };
   const clusters: ClusterPlan[] = [];
   const failures: StepFailure[] = [];
   const states = new Map<string, StepState>();

@@ -28473,6 +28473,13 @@ module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:fs");
 
 /***/ }),
 
+/***/ 1455:
+/***/ ((module) => {
+
+module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:fs/promises");
+
+/***/ }),
+
 /***/ 7067:
 /***/ ((module) => {
 
@@ -28498,6 +28505,13 @@ module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:net");
 /***/ ((module) => {
 
 module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:os");
+
+/***/ }),
+
+/***/ 6760:
+/***/ ((module) => {
+
+module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:path");
 
 /***/ }),
 
@@ -30325,7 +30339,7 @@ function readWorkflowRun(env) {
 /* harmony export */ });
 /* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(452);
 /* harmony import */ var _report_budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(1101);
-/* harmony import */ var _report_result_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(8743);
+/* harmony import */ var _report_result_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4119);
 
 
 
@@ -32362,15 +32376,17 @@ function createRuntime(env) {
 __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependencies__, __webpack_async_result__) => { try {
 /* harmony import */ var node_fs__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(3024);
 /* harmony import */ var _assets_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(122);
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(452);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(452);
 /* harmony import */ var _github_api_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(7671);
 /* harmony import */ var _github_check_run_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(6255);
 /* harmony import */ var _github_compare_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(3324);
-/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(8542);
+/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(8542);
 /* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(9254);
-/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(415);
+/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(9534);
 /* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(1549);
-/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(3390);
+/* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(2260);
+/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(3390);
+
 
 
 
@@ -32390,12 +32406,10 @@ const runtime = (0,_github_runtime_js__WEBPACK_IMPORTED_MODULE_5__/* .createRunt
 await (runtime.state(STATE_MAIN) === '' ? main(runtime) : post(runtime));
 async function main({ logger, ...io }) {
     io.saveState(STATE_MAIN, 'true');
-    const secrets = (0,_settings_js__WEBPACK_IMPORTED_MODULE_8__/* .secretsOf */ .F)(io.input);
-    for (const secret of secrets)
-        io.mask(secret);
+    maskSecrets(io);
     const cancel = new AbortController();
     const secretFiles = [];
-    const workflow = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_9__/* .readWorkflowRun */ .h)(process.env);
+    const workflow = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readWorkflowRun */ .h)(process.env);
     const token = io.input('token');
     const api = token === '' ? null : (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: workflow.apiUrl, logger });
     let reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_7__/* .Reporter */ .a({
@@ -32409,13 +32423,13 @@ async function main({ logger, ...io }) {
     const onSignal = (signal) => {
         logger.warning(`${signal}: no new step starts.`);
         cancel.abort();
-        reporter.cancel().catch((error) => logger.debug((0,_errors_js__WEBPACK_IMPORTED_MODULE_10__/* .messageOf */ .bD)(error)));
+        reporter.cancel().catch((error) => logger.debug((0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)));
     };
     process.on('SIGINT', onSignal);
     process.on('SIGTERM', onSignal);
     let verdict;
     try {
-        const settings = (0,_settings_js__WEBPACK_IMPORTED_MODULE_8__/* .readSettings */ .s)(io.input);
+        const settings = (0,_settings_js__WEBPACK_IMPORTED_MODULE_9__/* .readSettings */ .s)(io.input);
         const checkRuns = settings.checkRun && process.env.GITHUB_EVENT_NAME ? api : null;
         reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_7__/* .Reporter */ .a({
             api: checkRuns,
@@ -32425,7 +32439,7 @@ async function main({ logger, ...io }) {
             checkName: settings.checkName,
             onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, JSON.stringify(state)),
         });
-        const context = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_9__/* .readEvent */ .j)(process.env, readPayload(), settings);
+        const context = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readEvent */ .j)(process.env, readPayload(), settings);
         if (context.kind === 'nothing')
             verdict = await reporter.nothing(context.reason);
         else {
@@ -32455,22 +32469,29 @@ async function main({ logger, ...io }) {
 }
 /** What main may have left when it was killed: key files, and a check run in progress. Never fails the job. */
 async function post({ logger, ...io }) {
-    for (const secret of (0,_settings_js__WEBPACK_IMPORTED_MODULE_8__/* .secretsOf */ .F)(io.input))
-        io.mask(secret);
+    maskSecrets(io);
     for (const path of readPaths(io.state(STATE_SECRETS))) {
         try {
             (0,node_fs__WEBPACK_IMPORTED_MODULE_0__.rmSync)(path, { recursive: true, force: true });
         }
         catch (error) {
-            logger.warning(`${path} could not be removed (${(0,_errors_js__WEBPACK_IMPORTED_MODULE_10__/* .messageOf */ .bD)(error)}); remove it from the runner.`);
+            logger.warning(`${path} could not be removed (${(0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)}); remove it from the runner.`);
         }
     }
     const checkRun = (0,_github_check_run_js__WEBPACK_IMPORTED_MODULE_3__/* .readCheckRunState */ .nl)(io.state(STATE_CHECK_RUN));
     const token = io.input('token');
     if (checkRun === null || token === '')
         return;
-    const api = (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: (0,_github_events_js__WEBPACK_IMPORTED_MODULE_9__/* .readWorkflowRun */ .h)(process.env).apiUrl, logger });
+    const api = (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readWorkflowRun */ .h)(process.env).apiUrl, logger });
     await (0,_github_check_run_js__WEBPACK_IMPORTED_MODULE_3__/* .closeLeftOver */ .iy)(checkRun, api, logger);
+}
+function maskSecrets({ input, mask }) {
+    for (const secret of (0,_settings_js__WEBPACK_IMPORTED_MODULE_9__/* .secretsOf */ .F)(input))
+        mask(secret);
+    const token = input('token').trim();
+    // As git sends it.
+    if (token !== '')
+        mask((0,_repository_remote_js__WEBPACK_IMPORTED_MODULE_8__/* .basicAuth */ .t)(token));
 }
 function readPayload() {
     const path = process.env.GITHUB_EVENT_PATH;
@@ -32495,7 +32516,7 @@ __webpack_async_result__();
 
 /***/ }),
 
-/***/ 415:
+/***/ 9534:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -33028,10 +33049,6 @@ const adoption = (world, entry) => {
         const message = `It is not known which role ${host.name} runs (${runs.why}), so no role file is written there. Make docker answer on that host and run this again.`;
         return refuse('adoption', entry, message);
     }
-    if (world.intent.mode === 'rejoin' && world.intent.host === host.name) {
-        const message = `${host.name} is not rejoined: ${NO_RECORD}`;
-        return refuse('adoption', entry, message);
-    }
     if (runs.value === null || runs.value === host.role)
         return [];
     const message = `${host.name} runs as ${runs.value} and is declared ${host.role}: ${NO_RECORD} To declare what runs, set github_runner_cluster_node_role: ${runs.value} for ${host.name}.`;
@@ -33127,6 +33144,41 @@ function mayHaveSomethingToDo(entry, controller) {
 
 /** Every rule that is asked of each host, in the order in which its reasons are shown. A new rule is one line here. */
 const HOST_RULES = [renamed, unreachable, runningRoleMatches, adoption, apiAnswers];
+
+;// CONCATENATED MODULE: ./lib/plan/rules/rejoin.js
+
+/** The change that a rejoin is, for the cluster that has its host. */
+function rejoinChanges(cluster, intent) {
+    const host = cluster.hosts.find((candidate) => candidate.name === intent.host);
+    if (intent.mode !== 'rejoin' || host === undefined)
+        return [];
+    return [
+        {
+            host: host.name,
+            kind: 'rejoin',
+            cause: fallback(host, `rejoin of ${host.name} was asked for`),
+            role: { from: host.role, to: host.role },
+            joinUrl: { from: host.joinUrl, to: host.joinUrl },
+        },
+    ];
+}
+/** Why the one host of a rejoin is not rejoined. */
+function rejoinRefusals(cluster, intent) {
+    const host = cluster.hosts.find((candidate) => candidate.name === intent.host);
+    if (host === undefined)
+        return [];
+    const refuse = (code, message) => [
+        { code, message, hosts: [host.name] },
+    ];
+    if (cluster.controller !== true) {
+        return refuse('controller-off', `The controller is off for ${cluster.name}; turn it on before ${host.name} is rejoined.`);
+    }
+    if (host.role !== 'server' || cluster.datastore === 'sqlite') {
+        const why = host.role === 'server' ? 'its cluster is on SQLite, which has no members' : 'it is declared an agent';
+        return refuse('not-a-server', `${host.name} is not rejoined: ${why}.`);
+    }
+    return refuse('adoption', `${host.name} is not rejoined: this version of fleet-role changes no membership. Rejoin it by hand: remove its member through another server, move server/db aside, and start it with a join URL.`);
+}
 
 ;// CONCATENATED MODULE: ./lib/plan/steps/kind.js
 /** A step on this host; `value` is what is written. */
@@ -33511,13 +33563,17 @@ function kindOf(step) {
 
 
 
+
 /**
  * The next steps of one cluster: what each host needs, unless a rule speaks against acting on it. Pure; done when both
  * lists are empty. An invalid cluster has none.
  */
 function nextSteps(world) {
-    if (!world.desired.cluster.valid)
+    const { intent, desired: wanted } = world;
+    if (!wanted.cluster.valid)
         return { now: [], refused: [] };
+    if (intent.mode === 'rejoin')
+        return { now: [], refused: rejoinRefusals(wanted.cluster, intent) };
     const entries = hostsToContact(world.desired);
     const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(world, entry)));
     const stopped = new Set(refused.flatMap((refusal) => refusal.hosts));
@@ -33639,6 +33695,7 @@ function votersOf(before, after, healthy) {
 
 
 
+
 // A host needs fewer steps than this in any sequence; more means that steps and predictions disagree.
 const MOST_STEPS_A_HOST = 60;
 /**
@@ -33667,7 +33724,7 @@ function makePlan(input, observed, intent) {
     return {
         cluster,
         base: baseCommit,
-        changes: [...input.changes, ...repairs(input, observed, steps)],
+        changes: [...input.changes, ...rejoinChanges(cluster, intent), ...repairs(input, observed, steps)],
         steps,
         refusals: next.refused,
         notes: [...input.notes, ...notesOf(world)],
@@ -33713,8 +33770,8 @@ function repairs({ desired, changes }, observed, steps) {
     });
 }
 
-// EXTERNAL MODULE: ./lib/report/run.js
-var run = __nccwpck_require__(2639);
+// EXTERNAL MODULE: ./lib/plan/step.js
+var plan_step = __nccwpck_require__(9385);
 ;// CONCATENATED MODULE: ./lib/apply.js
 
 
@@ -33723,11 +33780,10 @@ var run = __nccwpck_require__(2639);
 
 
 
-
 const CLUSTER_ACTIONS = new Set(['drain', 'delete-node']);
-/** Looks at every host that the cluster's plan has business with, `parallelism` at a time. */
+/** Looks at every host that the cluster's plan has business with. */
 async function observe(input, options) {
-    const limit = pLimit(options.parallelism);
+    const { limit } = options;
     const at = options.clock();
     const entries = hostsToContact(input.desired);
     const seen = await Promise.all(entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)])));
@@ -33748,7 +33804,7 @@ async function observeNodes(input, observed, options) {
 async function applyCluster(input, observed, intent, options, progress) {
     const tracker = new Tracker(makePlan(input, observed, intent), progress);
     const failures = [];
-    const limit = pLimit(options.parallelism);
+    const { limit } = options;
     const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
     const hostOf = (name) => {
         const host = hostByName.get(name);
@@ -33846,11 +33902,11 @@ class Tracker {
     }
     isDone(step) {
         const number = this.#numbers.get(identity(step));
-        return number !== undefined && this.#states.get((0,run/* stepKey */.U)(this.plan.cluster.name, number)) === 'done';
+        return number !== undefined && this.#states.get((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, number)) === 'done';
     }
     set(steps, state) {
         for (const step of steps)
-            this.#states.set((0,run/* stepKey */.U)(this.plan.cluster.name, this.#number(step)), state);
+            this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
         this.#progress(this.plan, this.#states);
     }
     finish(steps, result) {
@@ -33858,7 +33914,7 @@ class Tracker {
         for (const step of steps) {
             const failed = result.failed !== null && identity(result.failed.step) === identity(step);
             const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
-            this.#states.set((0,run/* stepKey */.U)(this.plan.cluster.name, this.#number(step)), state);
+            this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
         }
         this.#progress(this.plan, this.#states);
     }
@@ -33879,6 +33935,60 @@ function identity(step) {
 
 // EXTERNAL MODULE: ./lib/errors.js
 var errors = __nccwpck_require__(452);
+;// CONCATENATED MODULE: ./lib/hosts/private-key.js
+
+const BLOCK = /-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----\n([\s\S]*?)\n-----END \1-----/g;
+const WAY_OUT = 'Give the whole text of each private key file, its BEGIN and END lines included.';
+/**
+ * The private keys of `text`, in order, each as a file that ssh accepts: LF line ends and a final newline. CRLF line
+ * ends, indentation and a missing final newline are repaired; empty text has no keys.
+ * Throws a UserError, which never shows the text, when something in it is no private key or has a passphrase.
+ */
+function readPrivateKeys(text) {
+    const lines = text
+        .replace(/^\uFEFF/, '')
+        .split(/\r\n|\r|\n/)
+        .map((line) => line.trim());
+    const clean = lines.join('\n');
+    const keys = [];
+    let rest = clean;
+    for (const match of clean.matchAll(BLOCK)) {
+        const [block, kind = '', body = ''] = match;
+        const number = keys.length + 1;
+        checkBody(kind, body, number);
+        keys.push(`${block}\n`);
+        rest = rest.replace(block, '');
+    }
+    if (rest.trim() !== '') {
+        const which = keys.length === 0 ? 'is not a private key' : 'holds something else beside its private keys';
+        throw new errors/* UserError */.yo(`Input ssh-private-key ${which}. ${WAY_OUT}`);
+    }
+    return keys;
+}
+/** Throws when the body between the BEGIN and END lines cannot be a key that works without asking anybody. */
+function checkBody(kind, body, number) {
+    const which = `Private key ${number} of input ssh-private-key`;
+    const encrypted = `${which} has a passphrase, and nobody is there to type it. Use a key without one.`;
+    // The old PEM form has header lines before an empty line; they are where it says that it is encrypted.
+    if (kind.includes('ENCRYPTED') || /^Proc-Type:.*ENCRYPTED/m.test(body))
+        throw new errors/* UserError */.yo(encrypted);
+    const data = body.replace(/^(?:[A-Za-z-]+:.*\n)+\n/, '').replace(/\n/g, '');
+    if (!/^[A-Za-z0-9+/]+={0,2}$/.test(data))
+        throw new errors/* UserError */.yo(`${which} is damaged. ${WAY_OUT}`);
+    if (kind !== 'OPENSSH PRIVATE KEY')
+        return;
+    // OpenSSH's own format: the magic, then the cipher's name as a length and text; "none" means no passphrase.
+    const bytes = Buffer.from(data, 'base64');
+    const magic = 'openssh-key-v1\0';
+    if (bytes.subarray(0, magic.length).toString('latin1') !== magic || bytes.length < magic.length + 8) {
+        throw new errors/* UserError */.yo(`${which} is damaged. ${WAY_OUT}`);
+    }
+    const length = bytes.readUInt32BE(magic.length);
+    const cipher = bytes.subarray(magic.length + 4, magic.length + 4 + length).toString('latin1');
+    if (cipher !== 'none')
+        throw new errors/* UserError */.yo(encrypted);
+}
+
 ;// CONCATENATED MODULE: ./lib/plan/assume.js
 
 
@@ -36209,7 +36319,7 @@ function findSources(entries, options) {
             problems.push(leavesRepository('playbook-dir', options.playbookDir));
         else if (found === null || found.node.type === 'file') {
             const message = `The playbook directory ${options.playbookDir} is not in this commit; correct the input playbook-dir.`;
-            problems.push(fileProblem('unreadable-file', options.playbookDir, message));
+            problems.push(fileProblem('unreadable-file', playbookFolder, message));
             playbookFolder = null;
         }
         else if (found.node.type !== 'folder') {
@@ -36228,7 +36338,7 @@ function findSources(entries, options) {
         const message = asked === null
             ? 'No inventory is at any of the default places of this commit; name it with the input inventory.'
             : `The inventory ${asked} is not in this commit; correct the input inventory or add the file.`;
-        return { ...nothing, problems: [...problems, fileProblem('unreadable-file', asked, message)] };
+        return { ...nothing, problems: [...problems, fileProblem('unreadable-file', path ?? null, message)] };
     }
     const files = [];
     collectInventory(found.path, found.node, files, problems);
@@ -36237,7 +36347,7 @@ function findSources(entries, options) {
 }
 function leavesRepository(input, value) {
     const message = `The input ${input} (${value}) leads out of the repository; give a path inside it.`;
-    return fileProblem('outside-repository', value, message);
+    return fileProblem('outside-repository', null, message);
 }
 /** The problem of a link or submodule where a file is read. */
 function notFollowed(path, type) {
@@ -37065,6 +37175,18 @@ class ExpressionParser {
         }
         return list;
     }
+    #list() {
+        const items = [];
+        while (!this.#takes(']')) {
+            items.push(this.#filtered());
+            if (this.#takes(','))
+                continue;
+            if (!this.#takes(']'))
+                throw new Unresolved('has a list that fleet-role does not resolve');
+            break;
+        }
+        return { kind: 'list', items };
+    }
     #primary() {
         let of = this.#atom();
         for (;;) {
@@ -37106,6 +37228,10 @@ class ExpressionParser {
         const text = this.#match(/'[^'\\]*'|"[^"\\]*"/);
         if (text !== null)
             return { kind: 'literal', value: text.slice(1, -1) };
+        if (this.#takes('['))
+            return this.#list();
+        if (this.#match(/\{\s*\}(?!\})/) !== null)
+            return { kind: 'empty-mapping' };
         if (this.#takes('(')) {
             const inner = this.#filtered();
             if (!this.#takes(')'))
@@ -37532,6 +37658,13 @@ const RUNTIME_NAMES = new Set(('playbook_dir inventory_dir inventory_file omit v
 const CONNECTION_NAME = /^ansible_(?:host|port|user|password|connection|become|become_(?:user|method|password|pass|exe|flags)|ssh_(?:common_args|extra_args|private_key_file|user|host|port|pass)|private_key_file)$/;
 /** Attributes of Python's texts, lists and mappings: `x.keys` is a method there, not an item. */
 const PYTHON_ATTRIBUTE = /^(?:clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values|raw_get|set_\w+|_.*)$/;
+/** Methods and attributes of Python's texts, lists and numbers: `x.count` is never an item. */
+const PYTHON_METHODS = new Set(('capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha isascii ' +
+    'isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip ' +
+    'maketrans partition removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines ' +
+    'startswith strip swapcase title translate upper zfill append clear copy extend insert pop remove reverse sort ' +
+    'as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes fromhex hex ' +
+    'is_integer ansible_pos data vault decode isoformat').split(' '));
 const NAME = /^[\p{L}\p{N}_]*$/u;
 /** Resolves templates of inventory values, and nothing else: no lookup, no loop, no call. */
 class Templates {
@@ -37545,7 +37678,7 @@ class Templates {
     /** The value of a variable of a host. Throws Unresolved (its message follows "because it"), and what decrypting throws. */
     resolve(host, raw) {
         try {
-            return this.#templated(raw, new Scope(host, false));
+            return unmarked(this.#templated(raw, new Scope(host, false)));
         }
         catch (error) {
             if (error instanceof UndefinedName)
@@ -37561,10 +37694,10 @@ class Templates {
         if (isMapping(raw)) {
             const result = new Map();
             for (const [key, value] of raw)
-                result.set(key, this.#templated(value, scope));
+                result.set(key, unmarked(this.#templated(value, scope)));
             return result;
         }
-        return Array.isArray(raw) ? raw.map((item) => this.#templated(item, scope)) : raw;
+        return Array.isArray(raw) ? raw.map((item) => unmarked(this.#templated(item, scope))) : raw;
     }
     #text(text, scope) {
         if (!mayBeTemplate(text))
@@ -37581,7 +37714,7 @@ class Templates {
         if (results.length === 1) {
             const only = results[0];
             if (only instanceof PlainText)
-                return only.text;
+                return only;
             if (isPlainCollection(only))
                 return only;
         }
@@ -37685,6 +37818,15 @@ class Templates {
         switch (expression.kind) {
             case 'literal':
                 return expression.value;
+            case 'list':
+                return expression.items.map((item) => {
+                    const value = this.#evaluate(item, scope);
+                    if (!isRaw(value))
+                        throw new Unresolved('has a list of something that has no value');
+                    return value;
+                });
+            case 'empty-mapping':
+                return new Map();
             case 'name':
                 return this.#name(expression.name, scope);
             case 'item':
@@ -37704,7 +37846,9 @@ class Templates {
             throw new Unresolved(`uses .${index}, which is a method in Python`);
         if (of instanceof Groups) {
             const hosts = typeof index === 'string' ? this.#world.group(index) : undefined;
-            return hosts === undefined ? missing(index, method) : [...hosts];
+            if (hosts === 'open')
+                throw new Unresolved(`uses the hosts of ${index}, whose order Ansible leaves to chance`);
+            return hosts ?? missing(index, method);
         }
         if (of instanceof HostVars) {
             if (typeof index === 'string' && this.#world.hasHost(index))
@@ -37723,16 +37867,22 @@ class Templates {
             }
             return value instanceof Undefined ? missing(index, method) : value;
         }
-        if (isRaw(of) && isMapping(of) && isKey(index)) {
+        if (!(of instanceof PlainText) && isMapping(of) && isKey(index)) {
             const value = of.get(index);
             return value === undefined ? missing(index, method) : value;
         }
         if (Array.isArray(of)) {
             if (typeof index === 'number' && Number.isInteger(index))
                 return of.at(index) ?? itemOf(of, index);
-            throw new Unresolved('uses a list with a key that is no number');
         }
-        throw new Unresolved('takes an item of a value that has none');
+        if (typeof of === 'string' && typeof index === 'number') {
+            const character = [...of].at(index);
+            return character === undefined ? new Undefined(`item ${index}`) : character;
+        }
+        // Whatever else it is, for Python it has attributes, and no items by this key.
+        if (typeof index === 'string' && PYTHON_METHODS.has(index))
+            throw new Unresolved(`uses ${index}, a method in Python`);
+        return new Undefined(keyName(index));
     }
     #filter(expression, scope) {
         const { name } = expression;
@@ -37740,11 +37890,10 @@ class Templates {
         const args = expression.arguments;
         if (name === 'default' || name === 'd') {
             const [fallback, boolean] = defaultArguments(args);
+            // Jinja works out the arguments whether they are used or not.
             const useFalsy = boolean !== null && isTrue(this.#evaluate(boolean, scope));
-            const replaced = input instanceof Undefined || (useFalsy && !isTrue(input));
-            if (!replaced)
-                return input;
-            return fallback === null ? '' : this.#evaluate(fallback, scope);
+            const other = fallback === null ? '' : this.#evaluate(fallback, scope);
+            return input instanceof Undefined || (useFalsy && !isTrue(input)) ? other : input;
         }
         if (input instanceof Undefined)
             throw new UndefinedName(input.what);
@@ -37778,6 +37927,9 @@ class Scope {
         this.throughHostvars = throughHostvars;
     }
 }
+function unmarked(value) {
+    return value instanceof PlainText ? value.text : value;
+}
 /** Something undefined was used where Ansible fails; a variable that holds it is undefined itself. */
 class UndefinedName extends Error {
     what;
@@ -37790,6 +37942,9 @@ function missing(index, method) {
     if (method)
         throw new Unresolved(`uses ${String(index)}, which is a method in Python`);
     return new Undefined(String(index));
+}
+function keyName(index) {
+    return typeof index === 'string' || typeof index === 'number' ? String(index) : 'an item';
 }
 /** A list's item that is null, or nothing. */
 function itemOf(list, index) {
@@ -37999,7 +38154,7 @@ class HostVariables {
             return undefined;
         let hosts = this.#groupHosts.get(name);
         if (hosts === undefined) {
-            hosts = [...hostsOf(group).keys()].map((host) => host.name);
+            hosts = orderIsOpen(group) ? 'open' : [...hostsOf(group).keys()].map((host) => host.name);
             this.#groupHosts.set(name, hosts);
         }
         return hosts;
@@ -38324,7 +38479,9 @@ class IniInventory {
 /** A value as Ansible takes it from INI: a Python literal where it is one, else the text. */
 function literalOrText(text, at) {
     try {
-        return pythonLiteral(text) ?? text;
+        const value = pythonLiteral(text);
+        // None is a value too.
+        return value === undefined ? text : value;
     }
     catch (error) {
         if (!(error instanceof OddLiteral))
@@ -38502,20 +38659,8 @@ class ReadGroup {
     }
 }
 
-;// CONCATENATED MODULE: ./lib/repository/source.js
-
-/** A commit that cannot be read: it cannot be had, or it is too big. Says which, so that a base can be done without. */
-class CommitError extends errors/* UserError */.yo {
-    /** The SHA that was asked for. */
-    commit;
-    reason;
-    constructor(message, commit, reason = 'unavailable') {
-        super(message);
-        this.commit = commit;
-        this.reason = reason;
-    }
-}
-
+// EXTERNAL MODULE: ./lib/repository/source.js
+var repository_source = __nccwpck_require__(3667);
 ;// CONCATENATED MODULE: ./lib/read-fleets.js
 
 
@@ -38553,7 +38698,7 @@ async function readFleets(repository, head, base, settings) {
         return { head: fleet, base: { commit: found.commit, fleet: declare(present(second)), unreadable: null } };
     }
     catch (error) {
-        if (!(error instanceof CommitError) || error.commit !== found.commit)
+        if (!(error instanceof repository_source/* CommitError */.k) || error.commit !== found.commit)
             throw error;
         const [snapshot] = await repository.snapshot([headCommit], wanted);
         return { head: declare(present(snapshot)), base: { ...NO_BASE, unreadable: error.message } };
@@ -38599,10 +38744,10 @@ function present(snapshot) {
     return snapshot;
 }
 
-;// CONCATENATED MODULE: external "node:fs/promises"
-const promises_namespaceObject = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:fs/promises");
-;// CONCATENATED MODULE: external "node:path"
-const external_node_path_namespaceObject = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("node:path");
+// EXTERNAL MODULE: external "node:fs/promises"
+var promises_ = __nccwpck_require__(1455);
+// EXTERNAL MODULE: external "node:path"
+var external_node_path_ = __nccwpck_require__(6760);
 // EXTERNAL MODULE: ./node_modules/@actions/exec/lib/exec.js + 5 modules
 var exec = __nccwpck_require__(2876);
 ;// CONCATENATED MODULE: ./lib/repository/git.js
@@ -38653,7 +38798,7 @@ function createGit(options) {
     let files = 0;
     const newFile = async () => {
         files += 1;
-        return (0,external_node_path_namespaceObject.join)(await options.temp(), `stream-${files}`);
+        return (0,external_node_path_.join)(await options.temp(), `stream-${files}`);
     };
     return async (command) => {
         options.logger.debug(`git ${command.args.map(git_quoted).join(' ')}`);
@@ -38661,22 +38806,22 @@ function createGit(options) {
         const output = command.outputIsBig ? await newFile() : '';
         try {
             if (command.input !== undefined)
-                await (0,promises_namespaceObject.writeFile)(input, command.input, { mode: 0o600 });
-            const result = await git_run(command, [input, output], options);
-            return result.ok && output !== '' ? { ok: true, stdout: await (0,promises_namespaceObject.readFile)(output) } : result;
+                await (0,promises_.writeFile)(input, command.input, { mode: 0o600 });
+            const result = await run(command, [input, output], options);
+            return result.ok && output !== '' ? { ok: true, stdout: await (0,promises_.readFile)(output) } : result;
         }
         catch (error) {
             return { ok: false, code: null, bound: null, why: withoutSecrets((0,errors/* messageOf */.bD)(error), options.secrets) };
         }
         finally {
             if (command.input !== undefined)
-                await (0,promises_namespaceObject.rm)(input, { force: true });
+                await (0,promises_.rm)(input, { force: true });
             if (output !== '')
-                await (0,promises_namespaceObject.rm)(output, { force: true });
+                await (0,promises_.rm)(output, { force: true });
         }
     };
 }
-async function git_run(command, streams, options) {
+async function run(command, streams, options) {
     const output = [];
     const errors = [];
     let outputBytes = 0;
@@ -38798,167 +38943,8 @@ function git_quoted(argument) {
     return /^[\w@%+=:,./^{}-]+$/.test(argument) ? argument : JSON.stringify(argument);
 }
 
-;// CONCATENATED MODULE: ./lib/repository/ref-names.js
-
-/** Whether the text is a full object id of git: 40 hex digits, or 64 where the repository uses SHA-256. */
-function isFullSha(text) {
-    return /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(text);
-}
-/**
- * Refuses what is neither a SHA nor the name of a ref, by the rules of `git check-ref-format`: options (a leading
- * `-`), expressions (`main~1`, `main@{1}`, `a..b`), patterns, control characters and spaces.
- * @param input the input that gave it, for the message.
- * @throws UserError
- */
-function checkRef(ref, input) {
-    const why = wrongWith(ref);
-    if (why === null)
-        return;
-    throw new errors/* UserError */.yo(`The input ${input} is ${shown(ref)}: ${why}. It accepts a commit SHA, or the name of a branch, a tag or a ref (refs/…).`);
-}
-function wrongWith(ref) {
-    if (ref === '')
-        return 'it is empty';
-    if (ref.length > 1000)
-        return 'it is too long for a ref';
-    if (ref.startsWith('-'))
-        return 'a ref does not start with -';
-    if (/[\p{Cc}\p{Cf}]/u.test(ref))
-        return 'a ref has no control characters';
-    if (/[ ~^:?*[\\]/.test(ref))
-        return 'a ref has none of the characters space ~ ^ : ? * [ \\';
-    if (ref.includes('..'))
-        return 'a ref has no two dots in a row';
-    if (ref.includes('@{') || ref === '@')
-        return 'it is an expression, not the name of a ref';
-    if (/^\/|\/$|\/\/|\.$/.test(ref))
-        return 'it is no name of a ref';
-    if (ref.split('/').some((part) => part.startsWith('.') || part.endsWith('.lock')))
-        return 'it is no name of a ref';
-    return null;
-}
-/** The full refs that a name can mean, in the order of precedence; a branch and a tag have the same. */
-function candidates(ref, local) {
-    if (ref === 'HEAD' || ref.startsWith('refs/'))
-        return [ref];
-    const all = [`refs/heads/${ref}`, `refs/tags/${ref}`, `refs/${ref}`];
-    return local ? [...all, `refs/remotes/${ref}`] : all;
-}
-/**
- * The lines of `git ls-remote` and of `git show-ref --dereference`: full ref → object id. What an annotated tag
- * stands for has the key `refs/tags/NAME^{}`.
- */
-function parseRefs(output) {
-    const refs = new Map();
-    for (const line of output.split('\n')) {
-        const found = /^([0-9a-f]{40,64})[\t ](\S+)$/.exec(line);
-        if (found?.[1] !== undefined && found[2] !== undefined)
-            refs.set(found[2], found[1]);
-    }
-    return refs;
-}
-/**
- * The object id of what `ref` means in a listing, peeled, or null when nothing is called so.
- * @throws UserError when it is both a branch and a tag, which differ: git and GitHub choose differently.
- */
-function pickRef(ref, refs, input, local) {
-    const peeled = (name) => refs.get(`${name}^{}`) ?? refs.get(name);
-    const branch = peeled(`refs/heads/${ref}`);
-    const tag = peeled(`refs/tags/${ref}`);
-    if (!ref.startsWith('refs/') && branch !== undefined && tag !== undefined && branch !== tag) {
-        throw new errors/* UserError */.yo(`The input ${input} is ${shown(ref)}, which is both a branch and a tag there. Write refs/heads/${ref} or refs/tags/${ref}.`);
-    }
-    for (const name of candidates(ref, local)) {
-        const oid = peeled(name);
-        if (oid !== undefined)
-            return oid;
-    }
-    return null;
-}
-function shown(ref) {
-    const text = ref.length > 200 ? `${ref.slice(0, 200)}…` : ref;
-    return JSON.stringify(text).replace(/[\p{Cc}\p{Cf}]/gu, '?');
-}
-
-;// CONCATENATED MODULE: ./lib/repository/local.js
-
-
-
-
-
-/**
- * A work tree or a bare repository on this machine. Its objects are read where they are; nothing in it is written,
- * run, or fetched. Only the given directory counts: a repository around it is not taken by mistake.
- * @param name how the user named it, for messages.
- * @throws UserError when there is no repository at `path`.
- */
-async function openLocal(path, name, git, bounds) {
-    const gitDir = await findGitDir(path, name);
-    const read = (dir, command) => git({ ...command, args: [`--git-dir=${dir}`, ...command.args], timeout: bounds.read });
-    return {
-        name,
-        local: true,
-        async refs(names) {
-            const result = await read(gitDir, { args: ['show-ref', '--head', '--dereference', '--', ...names] });
-            // 1: no such ref.
-            if (!result.ok && result.code !== 1)
-                throw new errors/* UserError */.yo(`The refs of ${name} cannot be read: ${result.why}.`);
-            return parseRefs(result.ok ? result.stdout.toString('utf8') : '');
-        },
-        async abbreviated(sha) {
-            const result = await read(gitDir, { args: ['rev-parse', '--verify', '--quiet', `${sha}^{commit}`] });
-            return result.ok ? result.stdout.toString('latin1').trim() : null;
-        },
-        async objects() {
-            return gitDir;
-        },
-        async history() {
-            return { known: true, gitDir, complete: !(await isShallow(gitDir)) };
-        },
-        async missing(commit, why) {
-            const shallow = await isShallow(gitDir);
-            const wayOut = shallow
-                ? 'It is a shallow clone: clone it with its history (actions/checkout: fetch-depth: 0), or fetch that commit there'
-                : 'Fetch that commit there, with its files';
-            return new CommitError(`Commit ${commit} cannot be read from ${name}: ${why}. ${wayOut} (git fetch origin ${commit}).`, commit);
-        },
-        read,
-        async close() { },
-    };
-}
-async function findGitDir(path, name) {
-    const dotGit = (0,external_node_path_namespaceObject.join)(path, '.git');
-    switch (await local_kindOf(dotGit)) {
-        case 'directory':
-            return dotGit;
-        case 'file': {
-            // A linked work tree, or a submodule.
-            const target = /^gitdir: (.+?)\s*$/.exec(await (0,promises_namespaceObject.readFile)(dotGit, 'utf8'))?.[1];
-            if (target !== undefined)
-                return (0,external_node_path_namespaceObject.resolve)(path, target);
-            break;
-        }
-        case null:
-            if ((await local_kindOf((0,external_node_path_namespaceObject.join)(path, 'objects'))) === 'directory' && (await local_kindOf((0,external_node_path_namespaceObject.join)(path, 'HEAD'))) !== null) {
-                return path;
-            }
-    }
-    const why = (await local_kindOf(path)) === 'directory' ? 'is no git repository' : 'is no directory';
-    throw new errors/* UserError */.yo(`The input repository is ${JSON.stringify(name)}, and ${path} ${why}. Give the top of a work tree or a bare repository (in a workflow: check it out first), or owner/name.`);
-}
-/** A history with an end that is not its beginning. Linked work trees keep that in the common directory. */
-async function isShallow(gitDir) {
-    const common = await (0,promises_namespaceObject.readFile)((0,external_node_path_namespaceObject.join)(gitDir, 'commondir'), 'utf8').catch(() => '.');
-    const shallow = await (0,promises_namespaceObject.stat)((0,external_node_path_namespaceObject.join)((0,external_node_path_namespaceObject.resolve)(gitDir, common.trim()), 'shallow')).catch(() => null);
-    return shallow !== null && shallow.size > 0;
-}
-async function local_kindOf(path) {
-    const found = await (0,promises_namespaceObject.stat)(path).catch(() => null);
-    if (found === null)
-        return null;
-    return found.isDirectory() ? 'directory' : 'file';
-}
-
+// EXTERNAL MODULE: ./lib/repository/local.js
+var local = __nccwpck_require__(9507);
 ;// CONCATENATED MODULE: ./lib/repository/location.js
 
 const OWNER_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]*\/(?!\.{1,2}$)[A-Za-z0-9._-]+$/;
@@ -39155,159 +39141,10 @@ function parseBatch(output, count) {
     return objects;
 }
 
-;// CONCATENATED MODULE: ./lib/repository/remote.js
-
-
-
-
-
-
-/** Of no consequence for what is fetched; every option that would write a ref, run something or fetch more is off. */
-const FETCH = [
-    'fetch',
-    '--quiet',
-    '--no-tags',
-    '--no-recurse-submodules',
-    '--no-write-fetch-head',
-    '--no-auto-maintenance',
-];
-/**
- * The whole history, however long. Without a depth git does not say where the history of a shallow server ends, and
- * looks for what is beyond for ever (measured with git 2.39: one fetch starts the next).
- */
-const WHOLE_HISTORY = '--depth=2147483647';
-/**
- * A repository on a server. Commits come by SHA into a bare repository in the temporary directory.
- * @param token for the GitHub server; "" for none. It goes to `location.github` alone.
- */
-function openRemote(location, token, git, temp, bounds) {
-    const { name, url, protocols } = location;
-    const network = location.github !== null && token !== '' ? authorization(url, token) : [];
-    const wayOut = location.github
-        ? 'Check its name, and that the input token may read it (permission contents: read)'
-        : 'Check the URL, and that this machine may read it (an ssh agent, or a credential helper of git)';
-    const fetched = new Set();
-    const histories = new Set();
-    let queue = Promise.resolve();
-    /** One fetch after the other: git locks the list of shallow commits. */
-    function inTurn(work) {
-        const turn = queue.then(work, work);
-        queue = turn.catch(() => undefined);
-        return turn;
-    }
-    async function fetch(gitDir, commits) {
-        return await git({
-            args: [`--git-dir=${gitDir}`, ...FETCH, '--depth=1', '--', url, ...commits],
-            config: network,
-            protocols,
-            timeout: bounds.network,
-        });
-    }
-    async function missing(commit, why) {
-        return new CommitError(`Commit ${commit} cannot be had from ${name}: ${why}. ${wayOut}, and that the commit was pushed there and not forced away.`, commit);
-    }
-    return {
-        name,
-        local: false,
-        async refs(names) {
-            const patterns = names.flatMap((full) => [full, `${full}^{}`]);
-            const args = ['ls-remote', '--quiet', '--', url, ...patterns];
-            const result = await git({ args, config: network, protocols, timeout: bounds.network });
-            if (!result.ok)
-                throw new errors/* UserError */.yo(`The refs of ${name} cannot be read: ${result.why}. ${wayOut}.`);
-            return parseRefs(result.stdout.toString('utf8'));
-        },
-        async abbreviated() {
-            return null;
-        },
-        objects: (commits) => inTurn(async () => {
-            const gitDir = await bareRepository(await temp(), 'commits', commits);
-            const wanted = commits.filter((commit) => !fetched.has(commit));
-            if (wanted.length === 0)
-                return gitDir;
-            const together = await fetch(gitDir, wanted);
-            if (together.ok) {
-                for (const commit of wanted)
-                    fetched.add(commit);
-                return gitDir;
-            }
-            // One that is missing fails them all; git's words do not always say which.
-            for (const commit of wanted) {
-                const result = wanted.length === 1 ? together : await fetch(gitDir, [commit]);
-                if (!result.ok)
-                    throw await missing(commit, result.why);
-                fetched.add(commit);
-            }
-            return gitDir;
-        }),
-        history: (commits) => inTurn(async () => {
-            const gitDir = await bareRepository(await temp(), 'history', commits);
-            const wanted = commits.filter((commit) => !histories.has(commit));
-            if (wanted.length > 0) {
-                const result = await git({
-                    args: [`--git-dir=${gitDir}`, ...FETCH, WHOLE_HISTORY, '--filter=tree:0', '--', 'fleet', ...wanted],
-                    config: [...network, ['remote.fleet.url', url], ['remote.fleet.promisor', 'true']],
-                    protocols,
-                    timeout: bounds.network,
-                });
-                // git has written itself a note to fetch what the filter left out; nothing here may do that.
-                await writeConfig(gitDir, commits);
-                if (!result.ok)
-                    return { known: false, why: result.why };
-                for (const commit of wanted)
-                    histories.add(commit);
-            }
-            return { known: true, gitDir, complete: !(await isShallow(gitDir)) };
-        }),
-        missing,
-        read: (dir, command) => git({ ...command, args: [`--git-dir=${dir}`, ...command.args], timeout: bounds.read }),
-        async close() {
-            await queue;
-        },
-    };
-}
-/**
- * The token as a header for this URL and what is below it. It comes in the environment of git: a command line can be
- * read by everybody on the machine. The first entry drops headers from other configuration (GitHub refuses two).
- * Redirects are not followed with it: git would send the header to wherever they lead.
- */
-function authorization(url, token) {
-    return [
-        [`http.${url}.extraHeader`, ''],
-        [`http.${url}.extraHeader`, `Authorization: Basic ${basicAuth(token)}`],
-        [`http.${url}.followRedirects`, 'false'],
-        ['http.followRedirects', 'false'],
-        ['credential.helper', ''],
-    ];
-}
-/** The form in which GitHub takes a token over git's HTTP; a secret like the token itself (mask it too). */
-function basicAuth(token) {
-    return Buffer.from(`x-access-token:${token}`).toString('base64');
-}
-/**
- * An empty bare repository: what `git init --bare` makes, without its process and its templates. The length of a SHA
- * says which hash the repository uses, and each hash has its own directory.
- */
-async function bareRepository(temp, name, commits) {
-    const gitDir = (0,external_node_path_namespaceObject.join)(temp, `${name}-${hashOf(commits)}.git`);
-    const made = await (0,promises_namespaceObject.mkdir)((0,external_node_path_namespaceObject.join)(gitDir, 'objects'), { recursive: true });
-    if (made !== undefined) {
-        await (0,promises_namespaceObject.mkdir)((0,external_node_path_namespaceObject.join)(gitDir, 'refs'));
-        await writeConfig(gitDir, commits);
-        await (0,promises_namespaceObject.writeFile)((0,external_node_path_namespaceObject.join)(gitDir, 'HEAD'), 'ref: refs/heads/main\n');
-    }
-    return gitDir;
-}
-async function writeConfig(gitDir, commits) {
-    const format = hashOf(commits) === 'sha256'
-        ? '[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n'
-        : '[core]\n\trepositoryformatversion = 0\n\tbare = true\n';
-    await (0,promises_namespaceObject.writeFile)((0,external_node_path_namespaceObject.join)(gitDir, 'config'), format);
-}
-function hashOf(commits) {
-    return commits.some((commit) => commit.length === 64) ? 'sha256' : 'sha1';
-}
-
+// EXTERNAL MODULE: ./lib/repository/ref-names.js
+var ref_names = __nccwpck_require__(2496);
+// EXTERNAL MODULE: ./lib/repository/remote.js
+var remote = __nccwpck_require__(2260);
 ;// CONCATENATED MODULE: ./lib/repository/repository.js
 
 
@@ -39335,11 +39172,11 @@ async function openRepository(options) {
     const location = locate(options.repository, options.thisRepository, options.serverUrl);
     if (/[\p{Cc}\s]/u.test(token))
         throw new errors/* UserError */.yo('The input token has a space or a line break in it.');
-    const temp = once(() => (0,promises_namespaceObject.mkdtemp)((0,external_node_path_namespaceObject.join)(options.temp, 'fleet-role-repository-')));
+    const temp = once(() => (0,promises_.mkdtemp)((0,external_node_path_.join)(options.temp, 'fleet-role-repository-')));
     const git = createGit({
         environment: options.environment ?? process.env,
         temp: temp.get,
-        secrets: token === '' ? [] : [token, basicAuth(token)],
+        secrets: token === '' ? [] : [token, (0,remote/* basicAuth */.t)(token)],
         logger,
     });
     const bounds = options.bounds ?? { read: 120_000, network: 300_000 };
@@ -39347,8 +39184,8 @@ async function openRepository(options) {
         logger.warning(`${location.name} is fetched without encryption: whoever is on the way can change the inventory.`);
     }
     const source = location.kind === 'local'
-        ? await openLocal((0,external_node_path_namespaceObject.resolve)(options.workspace, location.path), location.name, git, bounds)
-        : openRemote(location, token, git, temp.get, bounds);
+        ? await (0,local/* openLocal */.q)((0,external_node_path_.resolve)(options.workspace, location.path), location.name, git, bounds)
+        : (0,remote/* openRemote */.d)(location, token, git, temp.get, bounds);
     const github = location.kind === 'remote' ? location.github : null;
     const reader = createReader(source);
     /** What GitHub says, where it is in a position to. */
@@ -39368,10 +39205,10 @@ async function openRepository(options) {
         own: location.own,
         github,
         async resolve(ref, input) {
-            checkRef(ref, input);
-            if (isFullSha(ref))
+            (0,ref_names/* checkRef */.__)(ref, input);
+            if ((0,ref_names/* isFullSha */.Wf)(ref))
                 return ref.toLowerCase();
-            const found = pickRef(ref, await source.refs(candidates(ref, source.local)), input, source.local);
+            const found = (0,ref_names/* pickRef */.LF)(ref, await source.refs((0,ref_names/* candidates */.Xi)(ref, source.local)), input, source.local);
             if (found !== null)
                 return found;
             const isShort = /^[0-9a-f]{4,63}$/i.test(ref);
@@ -39382,7 +39219,7 @@ async function openRepository(options) {
             throw new errors/* UserError */.yo(`The input ${input} is ${JSON.stringify(ref)}, and ${source.name} has no branch, tag or ref of that name.${hint}`);
         },
         async defaultBranchHead() {
-            const head = pickRef('HEAD', await source.refs(['HEAD']), 'ref', source.local);
+            const head = (0,ref_names/* pickRef */.LF)('HEAD', await source.refs(['HEAD']), 'ref', source.local);
             if (head !== null)
                 return head;
             throw new errors/* UserError */.yo(`${source.name} has no commit on its default branch. Give the input ref.`);
@@ -39413,7 +39250,7 @@ async function openRepository(options) {
         async close() {
             await source.close();
             if (temp.made())
-                await (0,promises_namespaceObject.rm)(await temp.get(), { recursive: true, force: true, maxRetries: 3 });
+                await (0,promises_.rm)(await temp.get(), { recursive: true, force: true, maxRetries: 3 });
         },
     };
 }
@@ -39429,7 +39266,7 @@ function createReader(source) {
         const args = ['ls-tree', '-r', '-l', '--full-tree', commit];
         const result = await source.read(gitDir, { args, maxOutput: TREE_LIMIT });
         if (!result.ok && result.bound === 'output') {
-            throw new CommitError(`Commit ${commit} of ${source.name} has more files than can be read (a listing of ${TREE_LIMIT} bytes). Keep the inventory in a smaller repository.`, commit, 'too-big');
+            throw new repository_source/* CommitError */.k(`Commit ${commit} of ${source.name} has more files than can be read (a listing of ${TREE_LIMIT} bytes). Keep the inventory in a smaller repository.`, commit, 'too-big');
         }
         if (!result.ok)
             throw await source.missing(commit, result.why);
@@ -39439,7 +39276,7 @@ function createReader(source) {
     }
     return async (commits, wanted) => {
         for (const commit of commits) {
-            if (!isFullSha(commit))
+            if (!(0,ref_names/* isFullSha */.Wf)(commit))
                 throw new Error(`not a full SHA: ${JSON.stringify(commit)}`);
         }
         const distinct = [...new Set(commits)];
@@ -39499,7 +39336,7 @@ function wantedObjects(commit, entries, paths) {
     const oids = new Set();
     const files = new Set(paths);
     if (files.size > COMMIT_FILES) {
-        throw new CommitError(`Commit ${commit} has ${files.size} inventory files; at most ${COMMIT_FILES} are read. Point the input inventory at fewer.`, commit, 'too-big');
+        throw new repository_source/* CommitError */.k(`Commit ${commit} has ${files.size} inventory files; at most ${COMMIT_FILES} are read. Point the input inventory at fewer.`, commit, 'too-big');
     }
     let bytes = 0;
     for (const path of files) {
@@ -39510,7 +39347,7 @@ function wantedObjects(commit, entries, paths) {
         oids.add(entry.oid);
     }
     if (bytes > COMMIT_LIMIT) {
-        throw new CommitError(`The inventory files of commit ${commit} have ${bytes} bytes; at most ${COMMIT_LIMIT} are read. Point the input inventory at fewer.`, commit, 'too-big');
+        throw new repository_source/* CommitError */.k(`The inventory files of commit ${commit} have ${bytes} bytes; at most ${COMMIT_LIMIT} are read. Point the input inventory at fewer.`, commit, 'too-big');
     }
     return oids;
 }
@@ -39850,7 +39687,7 @@ const external_node_child_process_namespaceObject = __WEBPACK_EXTERNAL_createReq
 const SHELL_LINE = 'fleet-role-shell';
 /**
  * The two commands that ever stand on a remote command line. They mean the same to every login shell (bash, dash, zsh,
- * fish, csh): single quotes without a backslash, a quote or an exclamation mark inside.
+ * fish, csh): single quotes without a backslash, a single quote or an exclamation mark inside.
  * The home of the connecting user is handed on, since `~` in the project directory means that one and not root's.
  */
 const PLAIN_COMMAND = 'exec sh -s';
@@ -40050,7 +39887,7 @@ const CONNECT_SECONDS = 15;
 const PERSIST_SECONDS = 120;
 // Host and user names come from the inventory and are hostile: what ssh, a shell or ssh's own %-tokens could take for
 // something else has no place in them. A `%` is an IPv6 zone and is escaped where it is written.
-const HOST = /^[A-Za-z0-9_:[][A-Za-z0-9._:%[\]-]*$/;
+const HOST = /^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$/;
 const USER = /^[A-Za-z0-9._][A-Za-z0-9._@+-]*\$?$/;
 const OPTION_VALUES = {
     ConnectTimeout: /^[1-9][0-9]{0,3}$/,
@@ -40206,6 +40043,7 @@ function configPath(path) {
 
 /** Seconds beyond the hops' connect time for key exchange, authentication, login shell and sudo. */
 const LOGIN_SECONDS = 30;
+const CLOSED_AT_ONCE = 20;
 /** A unix socket's path has at most 104 bytes where it is shortest; ssh adds 17 of its own while it binds. */
 const SOCKET_PATH_LIMIT = 104 - 17 - 1;
 /** Makes connections that share one set of keys, known hosts and temporary files. */
@@ -40238,7 +40076,10 @@ function createConnector(options) {
             closed = true;
             for (const child of running)
                 end(child);
-            await Promise.all(opened.map((each) => each.disconnect()));
+            // A few at a time: a fleet may be large.
+            for (let from = 0; from < opened.length; from += CLOSED_AT_ONCE) {
+                await Promise.all(opened.slice(from, from + CLOSED_AT_ONCE).map((each) => each.disconnect()));
+            }
             for (const directory of files === null ? [] : new Set([files.directory, files.sockets ?? files.directory])) {
                 try {
                     (0,external_node_fs_.rmSync)(directory, { recursive: true, force: true });
@@ -40253,7 +40094,7 @@ function createConnector(options) {
 /** Writes what every connection needs, after the caller was told where. */
 function makeFiles(options) {
     const unique = (0,external_node_crypto_.randomBytes)(6).toString('hex');
-    const named = (parent) => (0,external_node_path_namespaceObject.join)((0,external_node_path_namespaceObject.resolve)(parent), `fleet-role-${unique}`);
+    const named = (parent) => (0,external_node_path_.join)((0,external_node_path_.resolve)(parent), `fleet-role-${unique}`);
     const parents = [options.temp, (0,external_node_os_.tmpdir)(), '/tmp'];
     // ssh takes a few characters in a path for its own; such a temporary directory is passed over.
     const parent = parents.find((each) => isConfigPath(named(each)));
@@ -40261,7 +40102,7 @@ function makeFiles(options) {
         throw new Error('no temporary directory has a path that ssh accepts');
     const directory = named(parent);
     const short = parents.find((each) => {
-        const path = (0,external_node_path_namespaceObject.join)(named(each), 'c99999');
+        const path = (0,external_node_path_.join)(named(each), 'c99999');
         return isConfigPath(path) && Buffer.byteLength(path) <= SOCKET_PATH_LIMIT;
     });
     const sockets = short === undefined ? null : named(short);
@@ -40270,7 +40111,7 @@ function makeFiles(options) {
     for (const path of paths)
         (0,external_node_fs_.mkdirSync)(path, { mode: 0o700 });
     const write = (name, text) => {
-        const path = (0,external_node_path_namespaceObject.join)(directory, name);
+        const path = (0,external_node_path_.join)(directory, name);
         (0,external_node_fs_.writeFileSync)(path, text, { mode: 0o600, flag: 'wx' });
         return path;
     };
@@ -40287,19 +40128,19 @@ function sshConnection(name, connection, number, defaultUser, prepare, shared) {
         if ('rejected' in hops)
             return hops;
         const files = prepare();
-        const path = (suffix) => (0,external_node_path_namespaceObject.join)(files.directory, `${number}.${suffix}`);
+        const path = (suffix) => (0,external_node_path_.join)(files.directory, `${number}.${suffix}`);
         const logs = [...hops.map((_, index) => path(`jump${index + 1}.log`)), path('log')];
-        const control = files.sockets === null ? null : (0,external_node_path_namespaceObject.join)(files.sockets, `c${number}`);
+        const control = files.sockets === null ? null : (0,external_node_path_.join)(files.sockets, `c${number}`);
         const config = path('config');
         const text = sshConfig(connection, hops, { config, knownHosts: files.knownHosts, keys: files.keys, control, logs });
         if (typeof text !== 'string')
             return text;
         (0,external_node_fs_.writeFileSync)(config, text, { mode: 0o600 });
-        ready = { config, logs, hops, reuse: control !== null };
+        ready = { config, logs, hops, control };
         return ready;
     };
     const disconnect = async () => {
-        if (ready === null || !ready.reuse)
+        if (ready === null || ready.control === null || !(0,external_node_fs_.existsSync)(ready.control))
             return;
         // Not counted among the running: close() must not end what ends the shared connection.
         await execute('ssh', ['-F', ready.config, '-O', 'exit', 'host'], '', { first: 5, rest: 5, begun: () => true });
@@ -40790,60 +40631,6 @@ function ended(first, observation) {
     return { done: [], failed: first === undefined ? null : { step: first, message }, observation };
 }
 
-;// CONCATENATED MODULE: ./lib/hosts/private-key.js
-
-const BLOCK = /-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----\n([\s\S]*?)\n-----END \1-----/g;
-const WAY_OUT = 'Give the whole text of each private key file, its BEGIN and END lines included.';
-/**
- * The private keys of `text`, in order, each as a file that ssh accepts: LF line ends and a final newline. CRLF line
- * ends, indentation and a missing final newline are repaired; empty text has no keys.
- * Throws a UserError, which never shows the text, when something in it is no private key or has a passphrase.
- */
-function readPrivateKeys(text) {
-    const lines = text
-        .replace(/^\uFEFF/, '')
-        .split(/\r\n|\r|\n/)
-        .map((line) => line.trim());
-    const clean = lines.join('\n');
-    const keys = [];
-    let rest = clean;
-    for (const match of clean.matchAll(BLOCK)) {
-        const [block, kind = '', body = ''] = match;
-        const number = keys.length + 1;
-        checkBody(kind, body, number);
-        keys.push(`${block}\n`);
-        rest = rest.replace(block, '');
-    }
-    if (rest.trim() !== '') {
-        const which = keys.length === 0 ? 'is not a private key' : 'holds something else beside its private keys';
-        throw new errors/* UserError */.yo(`Input ssh-private-key ${which}. ${WAY_OUT}`);
-    }
-    return keys;
-}
-/** Throws when the body between the BEGIN and END lines cannot be a key that works without asking anybody. */
-function checkBody(kind, body, number) {
-    const which = `Private key ${number} of input ssh-private-key`;
-    const encrypted = `${which} has a passphrase, and nobody is there to type it. Use a key without one.`;
-    // The old PEM form has header lines before an empty line; they are where it says that it is encrypted.
-    if (kind.includes('ENCRYPTED') || /^Proc-Type:.*ENCRYPTED/m.test(body))
-        throw new errors/* UserError */.yo(encrypted);
-    const data = body.replace(/^(?:[A-Za-z-]+:.*\n)+\n/, '').replace(/\n/g, '');
-    if (!/^[A-Za-z0-9+/]+={0,2}$/.test(data))
-        throw new errors/* UserError */.yo(`${which} is damaged. ${WAY_OUT}`);
-    if (kind !== 'OPENSSH PRIVATE KEY')
-        return;
-    // OpenSSH's own format: the magic, then the cipher's name as a length and text; "none" means no passphrase.
-    const bytes = Buffer.from(data, 'base64');
-    const magic = 'openssh-key-v1\0';
-    if (bytes.subarray(0, magic.length).toString('latin1') !== magic || bytes.length < magic.length + 8) {
-        throw new errors/* UserError */.yo(`${which} is damaged. ${WAY_OUT}`);
-    }
-    const length = bytes.readUInt32BE(magic.length);
-    const cipher = bytes.subarray(magic.length + 4, magic.length + 4 + length).toString('latin1');
-    if (cipher !== 'none')
-        throw new errors/* UserError */.yo(encrypted);
-}
-
 ;// CONCATENATED MODULE: ./lib/run-hands.js
 
 
@@ -40929,13 +40716,21 @@ function sleep(milliseconds, signal) {
 
 
 
+
+
 /**
  * One run: read the fleet at two commits, plan, and, where the event and the mode allow it, look at the hosts and act.
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 async function main_run(settings, context, workflow, io) {
+    if (context.mode === 'drift' || context.mode === 'explain') {
+        throw new errors/* UserError */.yo(`This version of fleet-role does not do mode ${context.mode}; set the input mode to plan or apply.`);
+    }
     if (context.refusal !== null)
         return outcome(refusedPlan(settings, context), settings);
+    // A key that is none is said before anything is read.
+    if (settings.sshPrivateKey !== null)
+        readPrivateKeys(settings.sshPrivateKey);
     const repository = await openRepository({
         repository: settings.repository,
         thisRepository: io.env.GITHUB_REPOSITORY ?? null,
@@ -40963,7 +40758,8 @@ async function main_run(settings, context, workflow, io) {
         observed,
         clusters,
     });
-    if (!context.contactsHosts) {
+    // A rejoin is always refused yet: there is nothing to look at a host for.
+    if (!context.contactsHosts || context.mode === 'rejoin') {
         const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
         return outcome(plan(clusters, false), settings);
     }
@@ -40988,7 +40784,7 @@ async function main_run(settings, context, workflow, io) {
 /** Looks at the hosts of every cluster, and applies where that is asked for. Clusters go one after the other. */
 async function act(inputs, intent, hands, plan, settings, context, io) {
     const writes = (context.mode === 'apply' || context.mode === 'rejoin') && !settings.dryRun;
-    const options = { ...hands, parallelism: settings.parallelism, clock: io.clock, signal: io.signal };
+    const options = { ...hands, limit: pLimit(settings.parallelism), clock: io.clock, signal: io.signal };
     const clusters = [];
     const failures = [];
     const states = new Map();
@@ -41103,6 +40899,91 @@ function failureBefore(error, logger) {
 
 /***/ }),
 
+/***/ 9385:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   Ug: () => (/* binding */ stepKey)
+/* harmony export */ });
+/* unused harmony exports ACTIONS, REFUSAL_CODES, NOTE_CODES */
+/** Every step that fleet-role knows; the words of the `plan` output. */
+const ACTIONS = (/* unused pure expression or super */ null && ([
+    'create-role-directory',
+    'install-guards',
+    'add-override',
+    'remove-override',
+    'write-environment',
+    'write-join-url',
+    'write-role',
+    'write-identity',
+    'clear-role-files',
+    'set-restart-policy',
+    'recreate-service',
+    'drain',
+    'snapshot',
+    'remove-member',
+    'cancel-removal',
+    'confirm-removed',
+    'await-eviction',
+    'stop-service',
+    'set-datastore-aside',
+    'clean-node',
+    'delete-node',
+    'clear-password',
+    'start-service',
+    'await-ready',
+    'await-voter',
+    'settle',
+    'uncordon',
+    'write-record',
+    'delete-record',
+]));
+/** Names one planned step among those of all clusters. */
+function stepKey(cluster, number) {
+    return `${cluster}#${number}`;
+}
+const REFUSAL_CODES = (/* unused pure expression or super */ null && ([
+    'quorum',
+    'pending-change',
+    'unhealthy-voter',
+    'two-identities',
+    'no-quorum',
+    'unreachable',
+    'running-role',
+    'adoption',
+    'unknown-node',
+    'renamed',
+    'foreign-entrypoint',
+    'guards',
+    'no-token',
+    'old-k3s',
+    'sqlite-moves',
+    'needs-rejoin',
+    'runs-on-node',
+    'rollback',
+    'other-repository',
+    'plan-differs',
+    'not-fleet-branch',
+    'no-lock',
+    'controller-off',
+    'not-a-server',
+    'joins-leaving',
+]));
+const NOTE_CODES = (/* unused pure expression or super */ null && ([
+    'not-observed',
+    'base-unreadable',
+    'unreachable',
+    'not-provisioned',
+    'no-cluster',
+    'guards-not-in-force',
+    'guards-not-kept',
+    'ghost-member',
+    'ignored-ssh-option',
+]));
+
+
+/***/ }),
+
 /***/ 1116:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
@@ -41113,7 +40994,7 @@ function failureBefore(error, logger) {
 /* unused harmony export ANNOTATIONS_MAX */
 /* harmony import */ var _budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(1101);
 /* harmony import */ var _escape_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(2527);
-/* harmony import */ var _result_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(8743);
+/* harmony import */ var _result_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(4119);
 
 
 
@@ -41518,7 +41399,7 @@ function clip(text, limit) {
 
 /***/ }),
 
-/***/ 8743:
+/***/ 4119:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -41552,13 +41433,17 @@ const CHANGE_KINDS = [
     'repaired',
 ];
 
+// EXTERNAL MODULE: ./lib/plan/step.js
+var plan_step = __nccwpck_require__(9385);
 // EXTERNAL MODULE: ./lib/report/budget.js
 var budget = __nccwpck_require__(1101);
 // EXTERNAL MODULE: ./lib/report/escape.js
 var report_escape = __nccwpck_require__(2527);
-// EXTERNAL MODULE: ./lib/report/run.js
-var run = __nccwpck_require__(2639);
+;// CONCATENATED MODULE: ./lib/report/run.js
+const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'];
+
 ;// CONCATENATED MODULE: ./lib/report/result.js
+
 
 
 
@@ -41586,7 +41471,7 @@ function resultOf(outcome) {
     const results = new Set(outcome.clusters.map((cluster) => clusterResult(outcome, cluster)));
     if (outcome.failed || outcome.cancelled)
         results.add('failed');
-    const result = run/* RESULTS */.P.find((one) => results.has(one)) ?? 'unchanged';
+    const result = RESULTS.find((one) => results.has(one)) ?? 'unchanged';
     const done = outcome.clusters.some((cluster) => cluster.done > 0);
     const listed = outcome.clusters.some((cluster) => cluster.listed > 0);
     const ok = result === 'applied' || result === 'planned' || result === 'unchanged';
@@ -41612,7 +41497,7 @@ function clusterResult({ mode, dryRun }, { invalid, refused, listed, done }) {
 }
 /** The state of one step; one that nothing is known of is to come. */
 function stateOf(states, cluster, step) {
-    return states.get((0,run/* stepKey */.U)(cluster.cluster.name, step.number)) ?? 'to-come';
+    return states.get((0,plan_step/* stepKey */.Ug)(cluster.cluster.name, step.number)) ?? 'to-come';
 }
 /** `ACTION HOST` of the step that failed, else "": the output `failed-step`. */
 function failedStep(report) {
@@ -41753,21 +41638,6 @@ function count(number, one, many = `${one}s`) {
 
 /***/ }),
 
-/***/ 2639:
-/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
-
-/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
-/* harmony export */   P: () => (/* binding */ RESULTS),
-/* harmony export */   U: () => (/* binding */ stepKey)
-/* harmony export */ });
-const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'];
-function stepKey(cluster, number) {
-    return `${cluster}#${number}`;
-}
-
-
-/***/ }),
-
 /***/ 1549:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
@@ -41789,8 +41659,8 @@ var report_annotations = __nccwpck_require__(1116);
 var report_escape = __nccwpck_require__(2527);
 // EXTERNAL MODULE: ./lib/report/budget.js
 var report_budget = __nccwpck_require__(1101);
-// EXTERNAL MODULE: ./lib/report/result.js + 1 modules
-var result = __nccwpck_require__(8743);
+// EXTERNAL MODULE: ./lib/report/result.js + 2 modules
+var result = __nccwpck_require__(4119);
 ;// CONCATENATED MODULE: ./lib/report/tables.js
 
 
@@ -42116,7 +41986,7 @@ function clusterSection(report, clusterPlan, names) {
     const going = plan.mode === 'apply' || plan.mode === 'rejoin';
     const states = going && !report.dryRun ? report.states : null;
     const parts = [paragraph(`### Cluster ${(0,report_escape/* code */.aY)(cluster.name)}`, '', ...situation(plan, clusterPlan), '')];
-    if (cluster.valid) {
+    if (cluster.valid && cluster.readable) {
         if (changes.length > 0) {
             parts.push(tableOf(changeTable(changes, names), `Changes: ${(0,result/* countKinds */.xb)(changes.map(({ kind }) => kind))}`, ['row', 'rows'], RANKS.changes));
         }
@@ -42197,6 +42067,7 @@ function folded(rows, head, heading, what, rank) {
  *
  * - A cluster that cannot be read has null for `controller`, `datastore` and `bootstrap`, and no list but `problems`.
  * - Any other invalid cluster has no changes, steps and refusals.
+ * - One that was not read because the whole run is refused is valid for all we know, and has nothing but that refusal.
  * - The `base` at the top is null where the clusters' bases differ.
  */
 function planToJson(plan) {
@@ -42392,7 +42263,7 @@ class Reporter {
             result: 'failed',
             summary: `## fleet-role\n\n${output.summary}\n`,
             checkRunUrl: url,
-            failureReason: (0,report_escape/* plain */.pj)(failure.reason),
+            failureReason: (0,report_escape/* visible */.RK)(failure.reason),
         });
         this.#say(verdict, failure.reason);
         return verdict;
@@ -42468,6 +42339,385 @@ function baseHint(context) {
     if (base.kind === 'sha')
         return base.sha;
     return base.kind === 'record' && base.orElse.kind === 'ancestor' ? base.orElse.sha : null;
+}
+
+
+/***/ }),
+
+/***/ 9507:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   f: () => (/* binding */ isShallow),
+/* harmony export */   q: () => (/* binding */ openLocal)
+/* harmony export */ });
+/* harmony import */ var node_fs_promises__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(1455);
+/* harmony import */ var node_path__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(6760);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(452);
+/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(2496);
+/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(3667);
+
+
+
+
+
+/**
+ * A work tree or a bare repository on this machine. Its objects are read where they are; nothing in it is written,
+ * run, or fetched. Only the given directory counts: a repository around it is not taken by mistake.
+ * @param name how the user named it, for messages.
+ * @throws UserError when there is no repository at `path`.
+ */
+async function openLocal(path, name, git, bounds) {
+    const gitDir = await findGitDir(path, name);
+    const read = (dir, command) => git({ ...command, args: [`--git-dir=${dir}`, ...command.args], timeout: bounds.read });
+    return {
+        name,
+        local: true,
+        async refs(names) {
+            const result = await read(gitDir, { args: ['show-ref', '--head', '--dereference', '--', ...names] });
+            // 1: no such ref.
+            if (!result.ok && result.code !== 1)
+                throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The refs of ${name} cannot be read: ${result.why}.`);
+            return (0,_ref_names_js__WEBPACK_IMPORTED_MODULE_4__/* .parseRefs */ .Y4)(result.ok ? result.stdout.toString('utf8') : '');
+        },
+        async abbreviated(sha) {
+            const result = await read(gitDir, { args: ['rev-parse', '--verify', '--quiet', `${sha}^{commit}`] });
+            return result.ok ? result.stdout.toString('latin1').trim() : null;
+        },
+        async objects() {
+            return gitDir;
+        },
+        async history() {
+            return { known: true, gitDir, complete: !(await isShallow(gitDir)) };
+        },
+        async missing(commit, why) {
+            const shallow = await isShallow(gitDir);
+            const wayOut = shallow
+                ? 'It is a shallow clone: clone it with its history (actions/checkout: fetch-depth: 0), or fetch that commit there'
+                : 'Fetch that commit there, with its files';
+            return new _source_js__WEBPACK_IMPORTED_MODULE_2__/* .CommitError */ .k(`Commit ${commit} cannot be read from ${name}: ${why}. ${wayOut} (git fetch origin ${commit}).`, commit);
+        },
+        read,
+        async close() { },
+    };
+}
+async function findGitDir(path, name) {
+    const dotGit = (0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(path, '.git');
+    switch (await kindOf(dotGit)) {
+        case 'directory':
+            return dotGit;
+        case 'file': {
+            // A linked work tree, or a submodule.
+            const target = /^gitdir: (.+?)\s*$/.exec(await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.readFile)(dotGit, 'utf8'))?.[1];
+            if (target !== undefined)
+                return (0,node_path__WEBPACK_IMPORTED_MODULE_1__.resolve)(path, target);
+            break;
+        }
+        case null:
+            if ((await kindOf((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(path, 'objects'))) === 'directory' && (await kindOf((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(path, 'HEAD'))) !== null) {
+                return path;
+            }
+    }
+    const why = (await kindOf(path)) === 'directory' ? 'is no git repository' : 'is no directory';
+    throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input repository is ${JSON.stringify(name)}, and ${path} ${why}. Give the top of a work tree or a bare repository (in a workflow: check it out first), or owner/name.`);
+}
+/** A history with an end that is not its beginning. Linked work trees keep that in the common directory. */
+async function isShallow(gitDir) {
+    const common = await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.readFile)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(gitDir, 'commondir'), 'utf8').catch(() => '.');
+    const shallow = await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.stat)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.resolve)(gitDir, common.trim()), 'shallow')).catch(() => null);
+    return shallow !== null && shallow.size > 0;
+}
+async function kindOf(path) {
+    const found = await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.stat)(path).catch(() => null);
+    if (found === null)
+        return null;
+    return found.isDirectory() ? 'directory' : 'file';
+}
+
+
+/***/ }),
+
+/***/ 2496:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   LF: () => (/* binding */ pickRef),
+/* harmony export */   Wf: () => (/* binding */ isFullSha),
+/* harmony export */   Xi: () => (/* binding */ candidates),
+/* harmony export */   Y4: () => (/* binding */ parseRefs),
+/* harmony export */   __: () => (/* binding */ checkRef)
+/* harmony export */ });
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(452);
+
+/** Whether the text is a full object id of git: 40 hex digits, or 64 where the repository uses SHA-256. */
+function isFullSha(text) {
+    return /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i.test(text);
+}
+/**
+ * Refuses what is neither a SHA nor the name of a ref, by the rules of `git check-ref-format`: options (a leading
+ * `-`), expressions (`main~1`, `main@{1}`, `a..b`), patterns, control characters and spaces.
+ * @param input the input that gave it, for the message.
+ * @throws UserError
+ */
+function checkRef(ref, input) {
+    const why = wrongWith(ref);
+    if (why === null)
+        return;
+    throw new _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError */ .yo(`The input ${input} is ${shown(ref)}: ${why}. It accepts a commit SHA, or the name of a branch, a tag or a ref (refs/…).`);
+}
+function wrongWith(ref) {
+    if (ref === '')
+        return 'it is empty';
+    if (ref.length > 1000)
+        return 'it is too long for a ref';
+    if (ref.startsWith('-'))
+        return 'a ref does not start with -';
+    if (/[\p{Cc}\p{Cf}]/u.test(ref))
+        return 'a ref has no control characters';
+    if (/[ ~^:?*[\\]/.test(ref))
+        return 'a ref has none of the characters space ~ ^ : ? * [ \\';
+    if (ref.includes('..'))
+        return 'a ref has no two dots in a row';
+    if (ref.includes('@{') || ref === '@')
+        return 'it is an expression, not the name of a ref';
+    if (/^\/|\/$|\/\/|\.$/.test(ref))
+        return 'it is no name of a ref';
+    if (ref.split('/').some((part) => part.startsWith('.') || part.endsWith('.lock')))
+        return 'it is no name of a ref';
+    return null;
+}
+/** The full refs that a name can mean, in the order of precedence; a branch and a tag have the same. */
+function candidates(ref, local) {
+    if (ref === 'HEAD' || ref.startsWith('refs/'))
+        return [ref];
+    const all = [`refs/heads/${ref}`, `refs/tags/${ref}`, `refs/${ref}`];
+    return local ? [...all, `refs/remotes/${ref}`] : all;
+}
+/**
+ * The lines of `git ls-remote` and of `git show-ref --dereference`: full ref → object id. What an annotated tag
+ * stands for has the key `refs/tags/NAME^{}`.
+ */
+function parseRefs(output) {
+    const refs = new Map();
+    for (const line of output.split('\n')) {
+        const found = /^([0-9a-f]{40,64})[\t ](\S+)$/.exec(line);
+        if (found?.[1] !== undefined && found[2] !== undefined)
+            refs.set(found[2], found[1]);
+    }
+    return refs;
+}
+/**
+ * The object id of what `ref` means in a listing, peeled, or null when nothing is called so.
+ * @throws UserError when it is both a branch and a tag, which differ: git and GitHub choose differently.
+ */
+function pickRef(ref, refs, input, local) {
+    const peeled = (name) => refs.get(`${name}^{}`) ?? refs.get(name);
+    const branch = peeled(`refs/heads/${ref}`);
+    const tag = peeled(`refs/tags/${ref}`);
+    if (!ref.startsWith('refs/') && branch !== undefined && tag !== undefined && branch !== tag) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError */ .yo(`The input ${input} is ${shown(ref)}, which is both a branch and a tag there. Write refs/heads/${ref} or refs/tags/${ref}.`);
+    }
+    for (const name of candidates(ref, local)) {
+        const oid = peeled(name);
+        if (oid !== undefined)
+            return oid;
+    }
+    return null;
+}
+function shown(ref) {
+    const text = ref.length > 200 ? `${ref.slice(0, 200)}…` : ref;
+    return JSON.stringify(text).replace(/[\p{Cc}\p{Cf}]/gu, '?');
+}
+
+
+/***/ }),
+
+/***/ 2260:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   d: () => (/* binding */ openRemote),
+/* harmony export */   t: () => (/* binding */ basicAuth)
+/* harmony export */ });
+/* harmony import */ var node_fs_promises__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(1455);
+/* harmony import */ var node_path__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(6760);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(452);
+/* harmony import */ var _local_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(9507);
+/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(2496);
+/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(3667);
+
+
+
+
+
+
+/** Of no consequence for what is fetched; every option that would write a ref, run something or fetch more is off. */
+const FETCH = [
+    'fetch',
+    '--quiet',
+    '--no-tags',
+    '--no-recurse-submodules',
+    '--no-write-fetch-head',
+    '--no-auto-maintenance',
+];
+/**
+ * The whole history, however long. Without a depth git does not say where the history of a shallow server ends, and
+ * looks for what is beyond for ever (measured with git 2.39: one fetch starts the next).
+ */
+const WHOLE_HISTORY = '--depth=2147483647';
+/**
+ * A repository on a server. Commits come by SHA into a bare repository in the temporary directory.
+ * @param token for the GitHub server; "" for none. It goes to `location.github` alone.
+ */
+function openRemote(location, token, git, temp, bounds) {
+    const { name, url, protocols } = location;
+    const network = location.github !== null && token !== '' ? authorization(url, token) : [];
+    const wayOut = location.github
+        ? 'Check its name, and that the input token may read it (permission contents: read)'
+        : 'Check the URL, and that this machine may read it (an ssh agent, or a credential helper of git)';
+    const fetched = new Set();
+    const histories = new Set();
+    let queue = Promise.resolve();
+    /** One fetch after the other: git locks the list of shallow commits. */
+    function inTurn(work) {
+        const turn = queue.then(work, work);
+        queue = turn.catch(() => undefined);
+        return turn;
+    }
+    async function fetch(gitDir, commits) {
+        return await git({
+            args: [`--git-dir=${gitDir}`, ...FETCH, '--depth=1', '--', url, ...commits],
+            config: network,
+            protocols,
+            timeout: bounds.network,
+        });
+    }
+    async function missing(commit, why) {
+        return new _source_js__WEBPACK_IMPORTED_MODULE_3__/* .CommitError */ .k(`Commit ${commit} cannot be had from ${name}: ${why}. ${wayOut}, and that the commit was pushed there and not forced away.`, commit);
+    }
+    return {
+        name,
+        local: false,
+        async refs(names) {
+            const patterns = names.flatMap((full) => [full, `${full}^{}`]);
+            const args = ['ls-remote', '--quiet', '--', url, ...patterns];
+            const result = await git({ args, config: network, protocols, timeout: bounds.network });
+            if (!result.ok)
+                throw new _errors_js__WEBPACK_IMPORTED_MODULE_4__/* .UserError */ .yo(`The refs of ${name} cannot be read: ${result.why}. ${wayOut}.`);
+            return (0,_ref_names_js__WEBPACK_IMPORTED_MODULE_5__/* .parseRefs */ .Y4)(result.stdout.toString('utf8'));
+        },
+        async abbreviated() {
+            return null;
+        },
+        objects: (commits) => inTurn(async () => {
+            const gitDir = await bareRepository(await temp(), 'commits', commits);
+            const wanted = commits.filter((commit) => !fetched.has(commit));
+            if (wanted.length === 0)
+                return gitDir;
+            const together = await fetch(gitDir, wanted);
+            if (together.ok) {
+                for (const commit of wanted)
+                    fetched.add(commit);
+                return gitDir;
+            }
+            // One that is missing fails them all; git's words do not always say which.
+            for (const commit of wanted) {
+                const result = wanted.length === 1 ? together : await fetch(gitDir, [commit]);
+                if (!result.ok)
+                    throw await missing(commit, result.why);
+                fetched.add(commit);
+            }
+            return gitDir;
+        }),
+        history: (commits) => inTurn(async () => {
+            const gitDir = await bareRepository(await temp(), 'history', commits);
+            const wanted = commits.filter((commit) => !histories.has(commit));
+            if (wanted.length > 0) {
+                const result = await git({
+                    args: [`--git-dir=${gitDir}`, ...FETCH, WHOLE_HISTORY, '--filter=tree:0', '--', 'fleet', ...wanted],
+                    config: [...network, ['remote.fleet.url', url], ['remote.fleet.promisor', 'true']],
+                    protocols,
+                    timeout: bounds.network,
+                });
+                // git has written itself a note to fetch what the filter left out; nothing here may do that.
+                await writeConfig(gitDir, commits);
+                if (!result.ok)
+                    return { known: false, why: result.why };
+                for (const commit of wanted)
+                    histories.add(commit);
+            }
+            return { known: true, gitDir, complete: !(await (0,_local_js__WEBPACK_IMPORTED_MODULE_2__/* .isShallow */ .f)(gitDir)) };
+        }),
+        missing,
+        read: (dir, command) => git({ ...command, args: [`--git-dir=${dir}`, ...command.args], timeout: bounds.read }),
+        async close() {
+            await queue;
+        },
+    };
+}
+/**
+ * The token as a header for this URL and what is below it. It comes in the environment of git: a command line can be
+ * read by everybody on the machine. The first entry drops headers from other configuration (GitHub refuses two).
+ * Redirects are not followed with it: git would send the header to wherever they lead.
+ */
+function authorization(url, token) {
+    return [
+        [`http.${url}.extraHeader`, ''],
+        [`http.${url}.extraHeader`, `Authorization: Basic ${basicAuth(token)}`],
+        [`http.${url}.followRedirects`, 'false'],
+        ['http.followRedirects', 'false'],
+        ['credential.helper', ''],
+    ];
+}
+/** The form in which GitHub takes a token over git's HTTP; a secret like the token itself (mask it too). */
+function basicAuth(token) {
+    return Buffer.from(`x-access-token:${token}`).toString('base64');
+}
+/**
+ * An empty bare repository: what `git init --bare` makes, without its process and its templates. The length of a SHA
+ * says which hash the repository uses, and each hash has its own directory.
+ */
+async function bareRepository(temp, name, commits) {
+    const gitDir = (0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(temp, `${name}-${hashOf(commits)}.git`);
+    const made = await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.mkdir)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(gitDir, 'objects'), { recursive: true });
+    if (made !== undefined) {
+        await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.mkdir)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(gitDir, 'refs'));
+        await writeConfig(gitDir, commits);
+        await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.writeFile)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(gitDir, 'HEAD'), 'ref: refs/heads/main\n');
+    }
+    return gitDir;
+}
+async function writeConfig(gitDir, commits) {
+    const format = hashOf(commits) === 'sha256'
+        ? '[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n'
+        : '[core]\n\trepositoryformatversion = 0\n\tbare = true\n';
+    await (0,node_fs_promises__WEBPACK_IMPORTED_MODULE_0__.writeFile)((0,node_path__WEBPACK_IMPORTED_MODULE_1__.join)(gitDir, 'config'), format);
+}
+function hashOf(commits) {
+    return commits.some((commit) => commit.length === 64) ? 'sha256' : 'sha1';
+}
+
+
+/***/ }),
+
+/***/ 3667:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   k: () => (/* binding */ CommitError)
+/* harmony export */ });
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(452);
+
+/** A commit that cannot be read: it cannot be had, or it is too big. Says which, so that a base can be done without. */
+class CommitError extends _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError */ .yo {
+    /** The SHA that was asked for. */
+    commit;
+    reason;
+    constructor(message, commit, reason = 'unavailable') {
+        super(message);
+        this.commit = commit;
+        this.reason = reason;
+    }
 }
 
 
@@ -42554,12 +42804,12 @@ function readSettings(read) {
     notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
     notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
     notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
-    notYet('mode', settings.mode === 'explain', 'explaining one host');
-    if (settings.mode === 'rejoin' && settings.host === null) {
+    const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';
+    if (ofOneHost && settings.host === null) {
         throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
     }
-    if (settings.host !== null && settings.mode !== 'rejoin') {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo('The input host goes with mode: rejoin only; remove it.');
+    if (settings.host !== null && !ofOneHost) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo('The input host goes with mode: rejoin or explain; remove it.');
     }
     return settings;
 }

@@ -51,7 +51,8 @@ put() {
     fail "$1 is a directory"
     return 1
   fi
-  put_said=$(rm -f "$1$fresh" 2>&1 && printf '%b' "${3#=}" 2>&1 >"$1$fresh" && chmod "$2" "$1$fresh" 2>&1) &&
+  # By cat, which says what is wrong with the disk; some shells' own printf does not.
+  put_said=$({ rm -f "$1$fresh" && printf '%b' "${3#=}" | cat >"$1$fresh" && chmod "$2" "$1$fresh"; } 2>&1) &&
     same_text "$1$fresh" "$3" && flush "$1$fresh" && put_said=$(mv -f "$1$fresh" "$1" 2>&1) && flush "${1%/*}" &&
     return 0
   rm -f "$1$fresh" 2>/dev/null

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { assertNever, messageOf } from '../errors.js';
@@ -56,6 +56,7 @@ export interface Connector {
 
 /** Seconds beyond the hops' connect time for key exchange, authentication, login shell and sudo. */
 const LOGIN_SECONDS = 30;
+const CLOSED_AT_ONCE = 20;
 /** A unix socket's path has at most 104 bytes where it is shortest; ssh adds 17 of its own while it binds. */
 const SOCKET_PATH_LIMIT = 104 - 17 - 1;
 
@@ -88,7 +89,10 @@ export function createConnector(options: ConnectorOptions): Connector {
       if (closed) return;
       closed = true;
       for (const child of running) end(child);
-      await Promise.all(opened.map((each) => each.disconnect()));
+      // A few at a time: a fleet may be large.
+      for (let from = 0; from < opened.length; from += CLOSED_AT_ONCE) {
+        await Promise.all(opened.slice(from, from + CLOSED_AT_ONCE).map((each) => each.disconnect()));
+      }
       for (const directory of files === null ? [] : new Set([files.directory, files.sockets ?? files.directory])) {
         try {
           rmSync(directory, { recursive: true, force: true });
@@ -157,7 +161,8 @@ function sshConnection(
     readonly config: string;
     readonly logs: readonly string[];
     readonly hops: readonly Hop[];
-    readonly reuse: boolean;
+    /** The socket of the shared connection; null where none is shared. */
+    readonly control: string | null;
   }
   let ready: Ready | null = null;
 
@@ -173,12 +178,12 @@ function sshConnection(
     const text = sshConfig(connection, hops, { config, knownHosts: files.knownHosts, keys: files.keys, control, logs });
     if (typeof text !== 'string') return text;
     writeFileSync(config, text, { mode: 0o600 });
-    ready = { config, logs, hops, reuse: control !== null };
+    ready = { config, logs, hops, control };
     return ready;
   };
 
   const disconnect = async (): Promise<void> => {
-    if (ready === null || !ready.reuse) return;
+    if (ready === null || ready.control === null || !existsSync(ready.control)) return;
     // Not counted among the running: close() must not end what ends the shared connection.
     await execute('ssh', ['-F', ready.config, '-O', 'exit', 'host'], '', { first: 5, rest: 5, begun: () => true });
   };

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { HostConnection } from '../../src/fleet/fleet.js';
 import { type Connector, type ConnectorOptions, createConnector, type Result } from '../../src/hosts/connection.js';
 import { readPrivateKeys } from '../../src/hosts/private-key.js';
-import { command, tryCommand } from '../helpers/command.js';
+import { command, tryCommand, until } from '../helpers/command.js';
 import { freePort, Sshd, silentHost } from '../helpers/sshd.js';
 import { TestUser } from '../helpers/test-user.js';
 import { silentLogger } from '../hosts/helpers.js';
@@ -240,6 +240,18 @@ describe('a host that does not', () => {
     expect(hanging).toEqual({ kind: 'timed-out', seconds: 1 });
     expect((await tryCommand('pgrep', ['-f', `^sleep ${nap}`])).stdout).toBe('');
     expect(await connection.run('echo 2', '', 20)).toEqual({ kind: 'done', stdout: '2\n' });
+  });
+
+  it('is lost while a script runs there', async () => {
+    const connection = connector().connect('node1', target());
+    const running = connection.run('echo started; sleep 30; echo ended', '', 60);
+    await until('the script runs', async () => (await tryCommand('pgrep', ['-f', '^sleep 30$'])).code === 0);
+    await sshd.pause();
+    expect(message(await running)).toBe(
+      'connect: node1: the connection was lost while a script ran there. Check that the machine is on and that the runner reaches it by ansible_host and ansible_port.',
+    );
+    await sshd.resume();
+    expect((await connection.run('echo 2', '', 20)).kind).toBe('done');
   });
 
   it('is behind a jump host that fails: the message says where', async () => {

@@ -181,7 +181,7 @@ describe.each(SHELLS.filter(hasShell))('files of a host whose sh is %s', (shell)
     it.each([
       ['a process that is gone', () => `4194399.12345.${bootId()}`],
       ['a process whose number another one has now', () => `${process.pid}.1.${bootId()}`],
-      ['an earlier boot', () => `${process.pid}.1.00000000-0000-0000-0000-000000000000`],
+      ['an earlier boot', () => `${process.pid}.${startOf(process.pid)}.00000000-0000-0000-0000-000000000000`],
       ['nobody that can be read', () => 'x'],
     ])('of %s is taken over', async (_who, owner) => {
       host.write('fleet-role.d/role', 'agent\n');
@@ -211,4 +211,13 @@ describe.each(SHELLS.filter(hasShell))('files of a host whose sh is %s', (shell)
 
 function bootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+}
+
+/** When a process began, in the kernel's ticks: the 22nd number of its stat, the name in brackets being the second. */
+function startOf(pid: number): string {
+  return (
+    readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[19] ?? ''
+  );
 }

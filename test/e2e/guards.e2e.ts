@@ -225,6 +225,57 @@ describe('the role directory', () => {
   });
 });
 
+test('a cluster with its own Headscale: one container goes on the mesh, obeys the guards, and stops in time', async () => {
+  const health = { K3S_MESH_SELF_HOSTED_HEALTH_URL: 'https://headscale.example/health', K3S_VPN_AUTH_JOIN_KEY: 'key' };
+  const hosts = await makeHosts(1, { host: { running: null, environment: health } });
+  try {
+    const host = hosts.get('node1');
+    await adopt(host, 'server');
+    const program = async (name: string, body: string) => {
+      await writeFile(join(host.standInDir, name), `#!/bin/sh\n${body}\n`);
+      await chmod(join(host.standInDir, name), 0o755);
+    };
+    await program('kubectl', '[ -e /stand-in/health ]');
+    await program(
+      'k3s',
+      `echo "k3s $*"; trap 'echo stopped; exit 0' TERM
+until [ -e /stand-in/end ]; do sleep 1 & wait $!; done`,
+    );
+    const lines = async (start: string) =>
+      (await host.logs('k3s')).split('\n').filter((line) => line.startsWith(start));
+    await host.compose('up', '-d', 'k3s');
+    await until('k3s starts off the mesh', async () => (await lines('k3s ')).length === 1);
+    const container = await host.inspect('k3s');
+    await writeFile(join(host.standInDir, 'health'), '');
+    await until('k3s starts on the mesh', async () => (await lines('k3s ')).length === 2);
+    expect(await lines('k3s ')).toEqual([
+      'k3s server',
+      expect.stringMatching(/^k3s server --node-ip .* --cluster-init$/),
+    ]);
+    expect(await lines('stopped')).toHaveLength(1);
+    expect(await host.inspect('k3s')).toEqual(container);
+
+    // Told to stop, the shell hands it on to k3s and waits for it; the engine would send KILL after two seconds.
+    await docker(['stop', '-t', '2', host.containers.k3s]);
+    expect(await host.inspect('k3s')).toMatchObject({ running: false, exitCode: 0, restartCount: 0 });
+    expect(await lines('stopped')).toHaveLength(2);
+
+    // k3s ends because its member was removed: the container stays, with nothing but sh and sleep in it.
+    await docker(['start', host.containers.k3s]);
+    await until('k3s starts on the mesh at once', async () => (await lines('k3s ')).length === 3);
+    await mkdir(join(host.dataDir, 'server', 'db', 'etcd'), { recursive: true });
+    await writeFile(join(host.dataDir, 'server', 'db', 'etcd', 'tombstone'), '');
+    await writeFile(join(host.standInDir, 'end'), '');
+    await idles(host, 'k3s');
+    expect(await lines('node-entrypoint: tombstone')).toHaveLength(1);
+    await until('Tailscale has ended', async () => (await processes(host, 'k3s')).length === 2);
+    expect(await lines('k3s ')).toHaveLength(3);
+    expect(await host.inspect('k3s')).toMatchObject({ id: container?.id, running: true, restartCount: 0 });
+  } finally {
+    await hosts.remove();
+  }
+});
+
 describe('the override, as Compose merges it', () => {
   let hosts: Hosts;
   let host: Host;

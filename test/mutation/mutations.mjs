@@ -307,6 +307,11 @@ export const MUTATIONS = [
     to: ' server /etc/github-runner/role',
     test: files('the drop-ins > the one of k3s asks the guard'),
   },
-  // HERE: "the override's listing rule" (system.md, section 2, "Who gets the override"). The rule stands in src/plan; its
-  // mutation is added here as one more entry, with the file, the edit that lists the override too early, and the test.
+  {
+    name: "the override's listing rule: listed at once, containers or not",
+    file: 'src/plan/steps/override.ts',
+    from: ' || !mayBeListed(now)) return [];',
+    to: ') return [];',
+    test: { file: 'test/plan/plan.test.ts', name: 'lists the override at once only where docker says' },
+  },
 ];

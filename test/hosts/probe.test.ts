@@ -64,11 +64,13 @@ describe.each(SHELLS.filter(hasShell))('looking at a host whose sh is %s', (shel
     ['docker needs sudo', { err: 'permission denied while trying to connect\nmore\n' }, /^docker: permission denied/],
     ['docker says nothing', { err: ' ', code: 1 }, /said nothing about github-runner-k3s \(exit status 1\)/],
     ['docker says nothing and is content', { err: ' ', code: 0 }, /said nothing about github-runner-k3s/],
-    [
-      'docker says that something else does not exist',
-      { err: 'Error: No such container: github-runner-k3s-old\n' },
-      /^docker: Error: No such container: github-runner-k3s-old/,
-    ],
+    ...['github-runner-k3s-old', 'old-github-runner-k3s', 'github-runner-k3s: and more'].map(
+      (other): [string, Parameters<LocalHost['docker']>[0], RegExp] => [
+        `docker says that something else does not exist: ${other}`,
+        { err: `Error: No such container: ${other}\nError: No such container: github-runner-k3s-agent\n` },
+        new RegExp(`^docker: Error: No such container: ${other}`),
+      ],
+    ),
     ['docker answers nonsense', { out: 'fleet-role 1 {"id":"x"\n' }, /describes no container/],
     ['docker answers another form', { out: 'fleet-role 1 {"id":"x","name":3}\n' }, /describes no container/],
     ['docker answers other nonsense', { out: '<html>\n' }, /^docker: <html>/],

@@ -1,6 +1,6 @@
 import type { Problem } from '../problem.js';
 import type { FileReader } from './file-reader.js';
-import { type GroupGraph, type GroupNode, groupChain, type HostNode, hostsOf } from './group-graph.js';
+import { type GroupGraph, type GroupNode, groupChain, type HostNode, hostsOf, orderIsOpen } from './group-graph.js';
 import { isAddress } from './host-patterns.js';
 import type { InventoryHost, Overridden, Variable } from './inventory.js';
 import { type Layer, type Stacked, type Stacks, stack } from './layers.js';
@@ -38,7 +38,7 @@ export class HostVariables implements World {
   readonly #shared = new Map<string, Shared>();
   readonly #stacks = new Map<string, HostStacks>();
   readonly #numbers = new Map<GroupNode, number>();
-  readonly #groupHosts = new Map<string, readonly string[]>();
+  readonly #groupHosts = new Map<string, readonly string[] | 'open'>();
   readonly #templates = new Templates(this);
   /** Of the inventory and, stronger, of the playbook. */
   readonly #folders: readonly string[];
@@ -98,12 +98,12 @@ export class HostVariables implements World {
     return this.#graph.hosts.has(host);
   }
 
-  group(name: string): readonly string[] | undefined {
+  group(name: string): readonly string[] | 'open' | undefined {
     const group = this.#graph.groups.get(name);
     if (group === undefined) return undefined;
     let hosts = this.#groupHosts.get(name);
     if (hosts === undefined) {
-      hosts = [...hostsOf(group).keys()].map((host) => host.name);
+      hosts = orderIsOpen(group) ? 'open' : [...hostsOf(group).keys()].map((host) => host.name);
       this.#groupHosts.set(name, hosts);
     }
     return hosts;

@@ -192,7 +192,9 @@ class IniInventory {
 /** A value as Ansible takes it from INI: a Python literal where it is one, else the text. */
 function literalOrText(text: string, at: number): Raw {
   try {
-    return pythonLiteral(text) ?? text;
+    const value = pythonLiteral(text);
+    // None is a value too.
+    return value === undefined ? text : value;
   } catch (error) {
     if (!(error instanceof OddLiteral)) throw error;
     throw new ReadingError('bad-syntax', `${JSON.stringify(text)} ${error.message} in Python; put it in quotes`, at);

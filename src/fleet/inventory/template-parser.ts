@@ -1,6 +1,8 @@
 /** What stands between `{{` and `}}`, of the few forms that fleet-role resolves. */
 export type Expression =
   | { readonly kind: 'literal'; readonly value: string | number | boolean | null }
+  | { readonly kind: 'list'; readonly items: readonly Expression[] }
+  | { readonly kind: 'empty-mapping' }
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'item'; readonly of: Expression; readonly key: Expression; readonly dotted: boolean }
   | {
@@ -148,6 +150,17 @@ class ExpressionParser {
     return list;
   }
 
+  #list(): Expression {
+    const items: Expression[] = [];
+    while (!this.#takes(']')) {
+      items.push(this.#filtered());
+      if (this.#takes(',')) continue;
+      if (!this.#takes(']')) throw new Unresolved('has a list that fleet-role does not resolve');
+      break;
+    }
+    return { kind: 'list', items };
+  }
+
   #primary(): Expression {
     let of = this.#atom();
     for (;;) {
@@ -180,6 +193,8 @@ class ExpressionParser {
     }
     const text = this.#match(/'[^'\\]*'|"[^"\\]*"/);
     if (text !== null) return { kind: 'literal', value: text.slice(1, -1) };
+    if (this.#takes('[')) return this.#list();
+    if (this.#match(/\{\s*\}(?!\})/) !== null) return { kind: 'empty-mapping' };
     if (this.#takes('(')) {
       const inner = this.#filtered();
       if (!this.#takes(')')) throw new Unresolved('has brackets that fleet-role does not resolve');
@@ -192,4 +207,30 @@ class ExpressionParser {
         : `holds ${JSON.stringify(next)}, a form that fleet-role does not resolve`,
     );
   }
+}
+
+/** The names that a template refers to, each as often as it does. */
+export function namesOf(template: Template): string[] {
+  const names: string[] = [];
+  const visit = (expression: Expression): void => {
+    switch (expression.kind) {
+      case 'name':
+        names.push(expression.name);
+        break;
+      case 'item':
+        visit(expression.of);
+        visit(expression.key);
+        break;
+      case 'list':
+        expression.items.forEach(visit);
+        break;
+      case 'filter':
+        visit(expression.of);
+        for (const { value } of expression.arguments) visit(value);
+        break;
+      default:
+    }
+  };
+  for (const part of template) if (typeof part !== 'string') visit(part);
+  return names;
 }

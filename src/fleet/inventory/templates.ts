@@ -1,7 +1,14 @@
 import { OddLiteral, pythonLiteral } from './python-literal.js';
 import { pythonString } from './python-text.js';
 import { isMapping, type Key, PyFloat, type Raw, Unsafe, Vaulted } from './raw.js';
-import { type Expression, mayBeTemplate, parseTemplate, type Template, Unresolved } from './template-parser.js';
+import {
+  type Expression,
+  mayBeTemplate,
+  namesOf,
+  parseTemplate,
+  type Template,
+  Unresolved,
+} from './template-parser.js';
 import { truthy } from './yaml-inventory.js';
 
 /** What templates may see: nothing but the inventory. */
@@ -9,8 +16,8 @@ export interface World {
   /** The value that wins for a host, as written; undefined when the inventory gives none. */
   variable(host: string, name: string): Raw | undefined;
   hasHost(host: string): boolean;
-  /** The names of a group's hosts in order, or undefined. */
-  group(name: string): readonly string[] | undefined;
+  /** The names of a group's hosts in order, `open` when Ansible does not fix the order, or undefined. */
+  group(name: string): readonly string[] | 'open' | undefined;
   /** The text of an encrypted value. Throws a ReadingError. */
   decrypt(value: Vaulted): string;
 }
@@ -45,6 +52,9 @@ class OneHost {
 
 type Result = Raw | Undefined | PlainText | Groups | HostVars | OneHost;
 
+/** What is known of a variable of a host; `open` while it is worked out. */
+type Known = Raw | PlainText | Undefined | Unresolved | 'open';
+
 const MAX_DEPTH = 60;
 const MAX_RESULT = 64 * 1024;
 
@@ -61,13 +71,24 @@ const CONNECTION_NAME =
 /** Attributes of Python's texts, lists and mappings: `x.keys` is a method there, not an item. */
 const PYTHON_ATTRIBUTE =
   /^(?:clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values|raw_get|set_\w+|_.*)$/;
+/** Methods and attributes of Python's texts, lists and numbers: `x.count` is never an item. */
+const PYTHON_METHODS = new Set(
+  (
+    'capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha isascii ' +
+    'isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip ' +
+    'maketrans partition removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines ' +
+    'startswith strip swapcase title translate upper zfill append clear copy extend insert pop remove reverse sort ' +
+    'as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes fromhex hex ' +
+    'is_integer ansible_pos data vault decode isoformat'
+  ).split(' '),
+);
 const NAME = /^[\p{L}\p{N}_]*$/u;
 
 /** Resolves templates of inventory values, and nothing else: no lookup, no loop, no call. */
 export class Templates {
   readonly #world: World;
   readonly #parsed = new Map<string, Template | Unresolved>();
-  readonly #known = new Map<string, Map<string, Raw | Undefined | Unresolved | 'open'>>();
+  readonly #known = new Map<string, Map<string, Known>>();
   #depth = 0;
 
   constructor(world: World) {
@@ -77,25 +98,25 @@ export class Templates {
   /** The value of a variable of a host. Throws Unresolved (its message follows "because it"), and what decrypting throws. */
   resolve(host: string, raw: Raw): Raw {
     try {
-      return this.#templated(raw, new Scope(host, false));
+      return unmarked(this.#templated(raw, new Scope(host, false)));
     } catch (error) {
       if (error instanceof UndefinedName) throw new Unresolved(error.message);
       throw error;
     }
   }
 
-  #templated(raw: Raw, scope: Scope): Raw {
+  #templated(raw: Raw, scope: Scope): Raw | PlainText {
     if (typeof raw === 'string') return this.#text(raw, scope);
     if (raw instanceof Vaulted) return new Unsafe(this.#world.decrypt(raw));
     if (isMapping(raw)) {
       const result = new Map<Key, Raw>();
-      for (const [key, value] of raw) result.set(key, this.#templated(value, scope));
+      for (const [key, value] of raw) result.set(key, unmarked(this.#templated(value, scope)));
       return result;
     }
-    return Array.isArray(raw) ? raw.map((item) => this.#templated(item, scope)) : raw;
+    return Array.isArray(raw) ? raw.map((item) => unmarked(this.#templated(item, scope))) : raw;
   }
 
-  #text(text: string, scope: Scope): Raw {
+  #text(text: string, scope: Scope): Raw | PlainText {
     if (!mayBeTemplate(text)) return text;
     if (text.length > MAX_RESULT) throw new Unresolved('is longer than 64 KiB');
     const single = singleName(text);
@@ -103,10 +124,13 @@ export class Templates {
       const raw = this.#raw(single, scope);
       if (raw === null || isNumberOrBoolean(raw)) return raw;
     }
-    const results = this.#parse(text).map((part) => (typeof part === 'string' ? part : this.#evaluate(part, scope)));
+    const template = this.#parse(text);
+    // Jinja looks up all names before it works out anything, so one that cannot be had spoils the whole template.
+    for (const name of namesOf(template)) this.#name(name, scope);
+    const results = template.map((part) => (typeof part === 'string' ? part : this.#evaluate(part, scope)));
     if (results.length === 1) {
       const only = results[0] as Result;
-      if (only instanceof PlainText) return only.text;
+      if (only instanceof PlainText) return only;
       if (isPlainCollection(only)) return only;
     }
     let out = '';
@@ -165,7 +189,7 @@ export class Templates {
     if (found !== undefined) return found;
     if (++this.#depth > MAX_DEPTH) throw new Unresolved(`refers through more than ${MAX_DEPTH} variables`);
     known.set(name, 'open');
-    let result: Raw | Undefined | Unresolved;
+    let result: Exclude<Known, 'open'>;
     try {
       result = this.#templated(raw, scope);
     } catch (error) {
@@ -183,7 +207,7 @@ export class Templates {
     return result;
   }
 
-  #memo(scope: Scope): Map<string, Raw | Undefined | Unresolved | 'open'> {
+  #memo(scope: Scope): Map<string, Known> {
     const key = `${scope.throughHostvars ? 'h' : 'd'}${scope.host}`;
     let known = this.#known.get(key);
     if (known === undefined) {
@@ -197,6 +221,14 @@ export class Templates {
     switch (expression.kind) {
       case 'literal':
         return expression.value;
+      case 'list':
+        return expression.items.map((item) => {
+          const value = this.#evaluate(item, scope);
+          if (!isRaw(value)) throw new Unresolved('has a list of something that has no value');
+          return value;
+        });
+      case 'empty-mapping':
+        return new Map();
       case 'name':
         return this.#name(expression.name, scope);
       case 'item':
@@ -218,7 +250,8 @@ export class Templates {
     if (dotted && method) throw new Unresolved(`uses .${index}, which is a method in Python`);
     if (of instanceof Groups) {
       const hosts = typeof index === 'string' ? this.#world.group(index) : undefined;
-      return hosts === undefined ? missing(index, method) : [...hosts];
+      if (hosts === 'open') throw new Unresolved(`uses the hosts of ${index}, whose order Ansible leaves to chance`);
+      return hosts ?? missing(index, method);
     }
     if (of instanceof HostVars) {
       if (typeof index === 'string' && this.#world.hasHost(index)) return new OneHost(index);
@@ -235,16 +268,22 @@ export class Templates {
       }
       return value instanceof Undefined ? missing(index, method) : value;
     }
-    if (isRaw(of) && isMapping(of) && isKey(index)) {
+    if (!(of instanceof PlainText) && isMapping(of) && isKey(index)) {
       const value = of.get(index);
       return value === undefined ? missing(index, method) : value;
     }
     if (Array.isArray(of)) {
       if (typeof index === 'number' && Number.isInteger(index))
         return (of as readonly Raw[]).at(index) ?? itemOf(of, index);
-      throw new Unresolved('uses a list with a key that is no number');
     }
-    throw new Unresolved('takes an item of a value that has none');
+    if (typeof of === 'string' && typeof index === 'number') {
+      const character = [...of].at(index);
+      return character === undefined ? new Undefined(`item ${index}`) : character;
+    }
+    // Whatever else it is, for Python it has attributes, and no items by this key.
+    if (typeof index === 'string' && PYTHON_METHODS.has(index))
+      throw new Unresolved(`uses ${index}, a method in Python`);
+    return new Undefined(keyName(index));
   }
 
   #filter(expression: Expression & { kind: 'filter' }, scope: Scope): Result {
@@ -253,10 +292,10 @@ export class Templates {
     const args = expression.arguments;
     if (name === 'default' || name === 'd') {
       const [fallback, boolean] = defaultArguments(args);
+      // Jinja works out the arguments whether they are used or not.
       const useFalsy = boolean !== null && isTrue(this.#evaluate(boolean, scope));
-      const replaced = input instanceof Undefined || (useFalsy && !isTrue(input));
-      if (!replaced) return input;
-      return fallback === null ? '' : this.#evaluate(fallback, scope);
+      const other = fallback === null ? '' : this.#evaluate(fallback, scope);
+      return input instanceof Undefined || (useFalsy && !isTrue(input)) ? other : input;
     }
     if (input instanceof Undefined) throw new UndefinedName(input.what);
     if (name === 'int' && args.length <= 1 && (args[0]?.name ?? 'default') === 'default') {
@@ -290,6 +329,10 @@ class Scope {
   }
 }
 
+function unmarked(value: Raw | PlainText): Raw {
+  return value instanceof PlainText ? value.text : value;
+}
+
 /** Something undefined was used where Ansible fails; a variable that holds it is undefined itself. */
 class UndefinedName extends Error {
   readonly what: string;
@@ -303,6 +346,10 @@ class UndefinedName extends Error {
 function missing(index: unknown, method: boolean): Undefined {
   if (method) throw new Unresolved(`uses ${String(index)}, which is a method in Python`);
   return new Undefined(String(index));
+}
+
+function keyName(index: unknown): string {
+  return typeof index === 'string' || typeof index === 'number' ? String(index) : 'an item';
 }
 
 /** A list's item that is null, or nothing. */

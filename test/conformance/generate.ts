@@ -1,3 +1,9 @@
+import { vaultText } from '../fleet/inventory/vault-text.js';
+
+/** What both readers are given to decrypt with. */
+export const PASSWORD = 'conformance';
+const SEALED = ['sealed', '{{ base }}', 'True'].map((text) => vaultText(text, PASSWORD).trim().split('\n'));
+
 /** A sequence of numbers that a seed fixes (a 32-bit linear congruential generator; its quality is enough here). */
 export class Random {
   #state: number;
@@ -353,6 +359,7 @@ class Generator {
   #yamlValue(indent: string): string {
     const random = this.#random;
     if (random.chance(30)) return JSON.stringify(random.chance(4) ? random.pick(UNRESOLVED) : random.pick(TEMPLATES));
+    if (random.chance(3)) return ['!vault |', ...random.pick(SEALED)].join(`\n${indent}  `);
     return random.pick(YAML_VALUES).replaceAll('%I', `${indent}  `);
   }
 
@@ -539,7 +546,8 @@ class Generator {
         let text = `${random.chance(50) ? '---\n' : ''}${this.#yamlLines(variables, '')}`;
         if (random.chance(15)) text += `defaults: &d {number: 9, base: Merged}\nsettings:\n  <<: *d\n  port: 99\n`;
         if (random.chance(5)) text += 'ansible_group_priority: 50\n';
-        this.#files[path] = text.includes('\nsettings: ') && text.includes('\nsettings:\n') ? '# nothing\n' : text;
+        if (random.chance(6)) text = vaultText(text, PASSWORD);
+        this.#files[path] = /^settings: /m.test(text) && /^settings:\n/m.test(text) ? '# nothing\n' : text;
       }
     }
   }

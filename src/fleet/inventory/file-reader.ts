@@ -2,9 +2,10 @@ import type { Snapshot } from '../../repository/snapshot.js';
 import type { Place, Problem, Warning } from '../problem.js';
 import { type Assignments, assign } from './group-graph.js';
 import type { ParseCache, ParsedFile, VarsEntry } from './parse-cache.js';
-import { keyText, typeWord, type Vaulted } from './raw.js';
+import { isMapping, keyText, type Raw, typeWord, type Vaulted } from './raw.js';
 import { MAX_FILE_BYTES, type SourceFile } from './sources.js';
-import { ReadingError } from './text.js';
+import { decodeText, ReadingError } from './text.js';
+import { decryptVault, isVault } from './vault.js';
 import { truthy } from './yaml-inventory.js';
 import { resolve } from './yaml-values.js';
 
@@ -16,6 +17,8 @@ export class FileReader {
   readonly #problems: Problem[];
   readonly #warnings: Warning[];
   readonly #variables = new Map<string, Assignments>();
+  readonly #decrypted = new Map<Vaulted, string>();
+  readonly #secrets = new Set<string>();
 
   constructor(
     snapshot: Snapshot,
@@ -31,8 +34,9 @@ export class FileReader {
     this.#warnings = warnings;
   }
 
-  get vaultPassword(): string | null {
-    return this.#vaultPassword;
+  /** Texts that were encrypted in the repository: they must be masked before anything is printed. */
+  get secrets(): readonly string[] {
+    return [...this.#secrets];
   }
 
   /** The file's text and document, or null after the problem was noted. */
@@ -44,7 +48,8 @@ export class FileReader {
     const bytes = this.#snapshot.blobs.get(file.entry.oid);
     if (bytes === undefined) throw new Error(`the content of ${file.path} was not read from the repository`);
     try {
-      return this.#cache.file(file.entry.oid, bytes);
+      const plain = this.#cache.file(file.entry.oid, bytes);
+      return isVault(plain.text) ? this.#cache.decrypted(file.entry.oid, plain.text, this.#vaultPassword) : plain;
     } catch (error) {
       if (!(error instanceof ReadingError)) throw error;
       const line = error.at === null ? 1 : lineIn(bytes, error.at);
@@ -73,8 +78,20 @@ export class FileReader {
   }
 
   /** The text of an encrypted value. Throws a ReadingError that says what is missing. */
-  decrypt(_value: Vaulted): string {
-    throw new ReadingError('vault-locked', 'is encrypted with Ansible Vault; give the input vault-password', null);
+  decrypt(value: Vaulted): string {
+    let text = this.#decrypted.get(value);
+    if (text === undefined) {
+      text = decodeText(decryptVault(value.envelope, this.#vaultPassword));
+      this.#decrypted.set(value, text);
+      this.#keepSecret(text);
+    }
+    return text;
+  }
+
+  #keepSecret(raw: Raw): void {
+    if (typeof raw === 'string' && raw.trim() !== '') this.#secrets.add(raw.trim());
+    else if (isMapping(raw)) for (const value of raw.values()) this.#keepSecret(value);
+    else if (Array.isArray(raw)) for (const value of raw) this.#keepSecret(value);
   }
 
   /** The variables of a vars file; none after a problem, which is noted once. */
@@ -92,6 +109,7 @@ export class FileReader {
     }
     for (const { key, raw, at } of file.variables) {
       const place = { file: source.path, line: file.lineOf(at) };
+      if (file.decrypted) this.#keepSecret(raw);
       if (typeof key === 'string') assign(variables, key, { raw, place });
       else this.warn('not-a-name', notAName(keyText(key), typeWord(key)), place);
     }

@@ -49,4 +49,6 @@ export interface Inventory {
   /** Problems of reading: any of them makes every cluster of this inventory invalid. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly Warning[];
+  /** Texts that Ansible Vault keeps secret in the repository and that were decrypted: mask them before anything else. */
+  readonly secrets?: readonly string[];
 }

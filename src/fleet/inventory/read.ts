@@ -59,7 +59,7 @@ export function readInventory(snapshot: Snapshot, options: ReadOptions, cache = 
   const variables = new HostVariables(graph, sources, reader, options.needed);
   const hosts = new Map<string, InventoryHost>();
   for (const host of graph.hosts.values()) hosts.set(host.name, variables.hostOf(host));
-  return { path: sources.path, hosts, groups, problems, warnings };
+  return { path: sources.path, hosts, groups, problems, warnings, secrets: reader.secrets };
 }
 
 /** A group whose hosts are listed when somebody asks: most groups are never asked. */

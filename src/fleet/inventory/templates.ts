@@ -71,6 +71,9 @@ const CONNECTION_NAME =
 /** Attributes of Python's texts, lists and mappings: `x.keys` is a method there, not an item. */
 const PYTHON_ATTRIBUTE =
   /^(?:clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values|raw_get|set_\w+|_.*)$/;
+/** A decrypted text: for Python no text but an object that looks like one, which filters treat otherwise. */
+class Decrypted extends Unsafe {}
+
 /** Methods and attributes of Python's texts, lists and numbers: `x.count` is never an item. */
 const PYTHON_METHODS = new Set(
   (
@@ -107,7 +110,7 @@ export class Templates {
 
   #templated(raw: Raw, scope: Scope): Raw | PlainText {
     if (typeof raw === 'string') return this.#text(raw, scope);
-    if (raw instanceof Vaulted) return new Unsafe(this.#world.decrypt(raw));
+    if (raw instanceof Vaulted) return new Decrypted(this.#world.decrypt(raw));
     if (isMapping(raw)) {
       const result = new Map<Key, Raw>();
       for (const [key, value] of raw) result.set(key, unmarked(this.#templated(value, scope)));
@@ -244,6 +247,8 @@ export class Templates {
 
   #item(of: Result, key: Result, dotted: boolean): Result {
     if (of instanceof Undefined) return of;
+    if (of instanceof Decrypted || key instanceof Decrypted)
+      throw new Unresolved('takes an item by or of an encrypted value');
     if (key instanceof Undefined) throw new UndefinedName(key.what);
     const index = key instanceof PlainText ? key.text : key instanceof Unsafe ? key.text : key;
     const method = typeof index === 'string' && PYTHON_ATTRIBUTE.test(index);
@@ -298,6 +303,9 @@ export class Templates {
       return input instanceof Undefined || (useFalsy && !isTrue(input)) ? other : input;
     }
     if (input instanceof Undefined) throw new UndefinedName(input.what);
+    if (input instanceof Decrypted && (name === 'int' || name === 'bool')) {
+      throw new Unresolved(`uses the filter ${name} on an encrypted value`);
+    }
     if (name === 'int' && args.length <= 1 && (args[0]?.name ?? 'default') === 'default') {
       return toInt(input, args[0] === undefined ? 0 : this.#evaluate(args[0].value, scope));
     }

@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { asset } from './assets.js';
-import { messageOf } from './errors.js';
+import { messageOf, UserError } from './errors.js';
 import { createApi } from './github/api.js';
 import { closeLeftOver, readCheckRunState } from './github/check-run.js';
 import { mergeBaseLookup } from './github/compare.js';
@@ -109,7 +109,12 @@ function maskSecrets({ input, mask }: Pick<Runtime, 'input' | 'mask'>): void {
 
 function readPayload(): unknown {
   const path = process.env.GITHUB_EVENT_PATH;
-  return path ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
+  if (!path) return undefined;
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new UserError(`The event file that GITHUB_EVENT_PATH names cannot be read: ${messageOf(error)}.`);
+  }
 }
 
 function readPaths(text: string): readonly string[] {

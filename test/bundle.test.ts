@@ -137,6 +137,21 @@ describe('the bundle outside GitHub', () => {
   });
 });
 
+describe('an event file', () => {
+  it.each([
+    ['that is not JSON', 'hello'],
+    ['that is empty', ''],
+  ])('%s is a clear error', async (_what, text) => {
+    const path = join(base, 'event.json');
+    writeFileSync(path, text);
+    const env = { GITHUB_EVENT_NAME: 'push', GITHUB_EVENT_PATH: path, GITHUB_REPOSITORY: 'o/r' };
+    const result = await runAction({ inputs: { 'check-run': 'false' }, env });
+    expect(result.exitCode).toBe(1);
+    expect(result.outputs['failure-reason']).toMatch(/event file that GITHUB_EVENT_PATH names cannot be read/);
+    expect(result.outputs.result).toBe('failed');
+  });
+});
+
 describe('bad input gives one clear error, a failing exit status and no contact', () => {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const pem = privateKey.export({ type: 'pkcs1', format: 'pem' }).toString();

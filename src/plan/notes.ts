@@ -37,7 +37,8 @@ function hostNotes(world: World, entry: DesiredHost): readonly Note[] {
     if (mayHaveSomethingToDo(entry, world.desired.cluster.controller)) return [];
     return [{ code: 'unreachable', message: `${host.name} (${seen.class}): ${seen.message}`, hosts: [host.name] }];
   }
-  if (seen.provisioned) return [];
+  // A native host is refused, and has no Compose project to miss.
+  if (seen.provisioned || host.runtime === 'native') return [];
   const message = `${host.name} has no Compose project in ${seen.directory} yet; fleet-role writes its files once the fleet's provisioning has made it.`;
   return [{ code: 'not-provisioned', message, hosts: [host.name] }];
 }

@@ -478,6 +478,22 @@ describe('quorum', () => {
   });
 });
 
+describe('a native host', () => {
+  const native = { ...five, n5: { ...five.n5, runtime: 'native' } };
+
+  it.each([true, false])('is refused and nothing is done there (observed: %s)', (observed) => {
+    const head = { groupVars: on, hosts: native };
+    const seen = observeAll(inputOf({ hosts: native }, head), (host) =>
+      host.name === 'n5' ? bare(null, { provisioned: false, services: unknown('native') }) : bare(host.role),
+    );
+    const made = plan({ hosts: native }, head, observed ? seen : undefined);
+    expect(refusals(made)).toEqual(['guards n5']);
+    expect(steps(made, 'n5')).toEqual([]);
+    expect(notes(made)).not.toContain('not-provisioned');
+    expect(steps(made, 'n4')).toContain('write-role agent');
+  });
+});
+
 describe('a rejoin', () => {
   const rejoin = (sketch: InventorySketch, host: string) => {
     const input = inputOf(sketch, sketch);

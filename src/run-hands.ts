@@ -64,9 +64,11 @@ export function createRunHands(options: RunHandsOptions): RunHands {
       nodes: (through) => readNodes(kubectlOn(connectionTo(through), through)),
       async carryOut(through, step, host) {
         const kubectl = kubectlOn(connectionTo(through), through);
-        if (step.action === 'delete-node') return deleteNode(kubectl, host.nodeName);
+        const { nodeName } = host;
+        if (nodeName === null) throw new Error(`${step.action} of ${host.name}, whose node name is not known`);
+        if (step.action === 'delete-node') return deleteNode(kubectl, nodeName);
         if (step.action !== 'drain') throw new Error(`${step.action} does not go through the API`);
-        return drainNode(kubectl, host.nodeName, {
+        return drainNode(kubectl, nodeName, {
           run: options.run,
           how: settings.drain === 'evict' ? 'evict' : 'wait',
           runnerSelector: settings.runnerSelector,

@@ -60,10 +60,12 @@ function pairHosts(base: Cluster, head: Cluster): Pairs {
   }
   const kept = new Set(pairs.values());
   const gone = base.hosts.filter((host) => !kept.has(host));
-  const byNodeName = new Map(gone.map((host) => [host.nodeName, host]));
+  // A name that is not known is in no map and finds nothing.
+  const byNodeName = new Map(gone.flatMap((host) => (host.nodeName === null ? [] : [[host.nodeName, host]])));
   const byMachine = new Map(gone.map((host) => [machineOf(host), host]));
   for (const host of fresh) {
-    const same = [byNodeName.get(host.nodeName), byMachine.get(machineOf(host))].find(
+    const named = host.nodeName === null ? undefined : byNodeName.get(host.nodeName);
+    const same = [named, byMachine.get(machineOf(host))].find(
       (candidate) => candidate !== undefined && !kept.has(candidate),
     );
     if (same === undefined) continue;
@@ -73,10 +75,27 @@ function pairHosts(base: Cluster, head: Cluster): Pairs {
   return pairs;
 }
 
+/**
+ * Whether one host has the same node name at both commits. Where one of the two names is not known, only the same
+ * machine is known to have kept it: declaring the name that a machine reports renames nothing.
+ */
+export function keepsNodeName(before: Host, after: Host): boolean {
+  if (before.nodeName !== null && after.nodeName !== null) return before.nodeName === after.nodeName;
+  return sameEndpoint(before, after);
+}
+
 /** Hosts with one of these are the same machine's same project, whatever they are called. */
 export function machineOf(host: Host): string {
-  const { type, host: address, port } = host.connection;
-  return JSON.stringify([type, type === 'local' ? null : address, type === 'local' ? null : port, host.directory]);
+  return JSON.stringify([endpointOf(host), host.directory]);
+}
+
+/** Whether both are reached at one address and port, so that they are one machine. */
+export function sameEndpoint(a: Host, b: Host): boolean {
+  return endpointOf(a) === endpointOf(b);
+}
+
+function endpointOf({ connection: { type, host, port } }: Host): string {
+  return JSON.stringify(type === 'local' ? [type] : [type, host, port]);
 }
 
 function added(host: Host, reason: string): Change {
@@ -106,11 +125,9 @@ function change(before: Host, host: Host, kind: ChangeKind, cause: Cause): Chang
 
 function hostChanges(base: Cluster, head: Cluster, before: Host, host: Host, finder: CauseFinder): readonly Change[] {
   const changes: Change[] = [];
-  if (before.name !== host.name || before.nodeName !== host.nodeName) {
-    const what =
-      before.nodeName === host.nodeName
-        ? `${before.name} is called ${host.name} now`
-        : `the node ${before.nodeName} is called ${host.nodeName} now`;
+  const keeps = keepsNodeName(before, host);
+  if (before.name !== host.name || !keeps) {
+    const what = keeps ? `${before.name} is called ${host.name} now` : renamedNode(before, host);
     const cause = ownEdit(before, host, ['node_name']);
     changes.push(change(before, host, 'renamed', cause === null ? fallback(host, what) : { ...cause, reason: what }));
   }
@@ -138,6 +155,12 @@ function hostChanges(base: Cluster, head: Cluster, before: Host, host: Host, fin
   const reach = connectionEdit(before, host);
   if (reach !== null) changes.push(change(before, host, 'connection', reach));
   return changes;
+}
+
+function renamedNode(before: Host, host: Host): string {
+  return before.nodeName !== null && host.nodeName !== null
+    ? `the node ${before.nodeName} is called ${host.nodeName} now`
+    : `${host.name} is reached in another way, and whether it is the same node is not known`;
 }
 
 const REACH_VARIABLES = [

@@ -42,7 +42,11 @@ export interface ClusterSettings {
 
 export interface Host {
   readonly name: string;
-  readonly nodeName: string;
+  /**
+   * Its Kubernetes node name. Null while only the host knows it (layout of groups, no `node_name`, not yet asked): an
+   * unknown name is never equal to another, not even to another unknown one.
+   */
+  readonly nodeName: string | null;
   readonly address: string;
   readonly role: Role;
   /** It is the host that bootstraps the cluster. */

@@ -157,7 +157,7 @@ function joinProblems({ declared, settings, bootstrap, servers, joinUrl }: Outco
   for (const host of declared) {
     const target = host.serverUrl === null ? null : parseJoinUrl(host.serverUrl);
     if (target === null) continue;
-    const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name.toLowerCase());
+    const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name?.toLowerCase());
     if (target.port === settings.apiPort && ownNames.includes(target.host)) {
       problems.push(
         one(
@@ -176,6 +176,8 @@ function nodeNameProblems(declared: readonly DeclaredHost[]): readonly Problem[]
   const problems: Problem[] = [];
   const byName = new Map<string, DeclaredHost>();
   for (const host of declared) {
+    // What only the host knows is neither good, bad, nor the same as another's.
+    if (host.nodeName === null) continue;
     if (!isDnsName(host.nodeName)) {
       problems.push(
         one(

@@ -13,7 +13,8 @@ export type RoleInput = Pick<Host, 'name' | 'nodeRole' | 'declaredBootstrap' | '
 export interface DeclaredHost extends RoleInput {
   readonly place: Place;
   readonly address: string;
-  readonly nodeName: string;
+  /** Null when only the host knows it. */
+  readonly nodeName: string | null;
   readonly tlsSans: readonly string[] | null;
   readonly settings: ClusterSettings;
   readonly rest: Pick<

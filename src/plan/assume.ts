@@ -19,7 +19,9 @@ export function assumeBase(desired: Desired, guardsVersion: string): Observation
   const nodes = new Map<string, NodeObservation>();
   if (desired.base !== null) {
     for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
-    for (const host of desired.base.hosts) nodes.set(host.nodeName, { ready: true, unschedulable: false });
+    for (const { nodeName } of desired.base.hosts) {
+      if (nodeName !== null) nodes.set(nodeName, { ready: true, unschedulable: false });
+    }
   }
   return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
 }

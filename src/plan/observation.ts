@@ -76,6 +76,8 @@ export interface ReachedHost {
   readonly provisioned: boolean;
   /** The project directory as an absolute path. */
   readonly directory: string;
+  /** The node name that k3s takes there, as the host itself says it; absent when it does not say. */
+  readonly nodeName?: string | null;
   readonly roleDirectory: 'present' | 'absent';
   readonly role: FileState;
   readonly joinUrl: FileState;

@@ -45,7 +45,7 @@ export interface FindingJson<Code> {
 
 export interface HostJson {
   name: string;
-  nodeName: string;
+  nodeName: string | null;
   address: string;
   role: Role;
   bootstrap: boolean;

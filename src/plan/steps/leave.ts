@@ -33,7 +33,13 @@ export const deleteNode: StepKind = {
   action: 'delete-node',
   wanted(view) {
     if (!isFenced(view) || runningServices(view).length > 0 || !hasNode(view)) return [];
-    return [stepOn(view, 'delete-node', `delete the Node ${view.desired.host.nodeName}`)];
+    return [
+      stepOn(
+        view,
+        'delete-node',
+        `delete the Node ${view.desired.host.nodeName ?? 'of the name that the host reports'}`,
+      ),
+    ];
   },
   predict: (_step, now) => now,
 };
@@ -49,8 +55,12 @@ function needsDrain(view: HostView): boolean {
 }
 
 function hasNode({ world, desired }: HostView): boolean {
-  const { nodes } = world.observed;
-  return nodes?.kind === 'known' && nodes.value.has(desired.host.nodeName);
+  const { nodes, observed, run } = world.observed;
+  const { name, nodeName } = desired.host;
+  if (nodes?.kind !== 'known') return false;
+  if (nodeName !== null) return nodes.value.has(nodeName);
+  // An unobserved plan assumes that the host will report the name of a Node; an observed one is refused without it.
+  return !observed && !run.done.some((step) => step.action === 'delete-node' && step.host === name);
 }
 
 function runningServices({ now }: HostView): readonly ('k3s' | 'k3s-agent')[] {

@@ -7,13 +7,19 @@ import { MAX_FILE_BYTES, type SourceFile } from './sources.js';
 import { decodeText, ReadingError } from './text.js';
 import { decryptVault, isVault } from './vault.js';
 import { truthy } from './yaml-inventory.js';
-import { resolve } from './yaml-values.js';
+import { resolve, surpriseOf } from './yaml-values.js';
+
+/** Who mends a hundred problems sees the rest with the next commit; a hostile file must not fill the memory. */
+export const MAX_PROBLEMS = 100;
+/** A line of a hostile file may be its whole length. */
+const MAX_MESSAGE = 600;
 
 /** Opens the files of one snapshot and collects what is wrong with them, each thing once. */
 export class FileReader {
   readonly #snapshot: Snapshot;
   readonly #cache: ParseCache;
   readonly #vaultPassword: string | null;
+  readonly #needed: (variable: string) => boolean;
   readonly #problems: Problem[];
   readonly #warnings: Warning[];
   readonly #variables = new Map<string, Assignments>();
@@ -23,15 +29,20 @@ export class FileReader {
   constructor(
     snapshot: Snapshot,
     cache: ParseCache,
-    vaultPassword: string | null,
+    options: { readonly vaultPassword: string | null; readonly needed: (variable: string) => boolean },
     problems: Problem[],
     warnings: Warning[],
   ) {
     this.#snapshot = snapshot;
     this.#cache = cache;
-    this.#vaultPassword = vaultPassword;
+    this.#vaultPassword = options.vaultPassword;
+    this.#needed = options.needed;
     this.#problems = problems;
     this.#warnings = warnings;
+  }
+
+  needed(variable: string): boolean {
+    return this.#needed(variable);
   }
 
   /** Texts that were encrypted in the repository: they must be masked before anything is printed. */
@@ -53,28 +64,34 @@ export class FileReader {
     } catch (error) {
       if (!(error instanceof ReadingError)) throw error;
       const line = error.at === null ? 1 : lineIn(bytes, error.at);
-      this.#problems.push(problemOf(error, { file: file.path, line }));
+      this.#add(problemOf(error, { file: file.path, line }));
       return null;
     }
   }
 
   report(path: string, file: ParsedFile | null, error: ReadingError): void {
     const line = file === null || error.at === null ? 1 : file.lineOf(error.at);
-    this.#problems.push(problemOf(error, { file: path, line }));
+    this.#add(problemOf(error, { file: path, line }));
+  }
+
+  #add(problem: Problem): void {
+    if (this.#problems.length < MAX_PROBLEMS) this.#problems.push(problem);
   }
 
   /** Notes problems that are known already. */
   addProblems(problems: readonly Problem[]): void {
-    for (const problem of problems) {
+    for (const found of problems) {
+      const problem = { ...found, message: sentence(found.message) };
       const known = this.#problems.some(
         (other) => other.code === problem.code && other.file === problem.file && other.message === problem.message,
       );
-      if (!known) this.#problems.push(problem);
+      if (!known) this.#add(problem);
     }
   }
 
   warn(code: string, message: string, place: Place): void {
-    this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
+    if (this.#warnings.length < MAX_PROBLEMS)
+      this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
   }
 
   /** The text of an encrypted value. Throws a ReadingError that says what is missing. */
@@ -107,11 +124,14 @@ export class FileReader {
       this.report(source.path, file, file.variables);
       return variables;
     }
-    for (const { key, raw, at } of file.variables) {
+    for (const { key, raw, at, valueNode } of file.variables) {
       const place = { file: source.path, line: file.lineOf(at) };
       if (file.decrypted) this.#keepSecret(raw);
-      if (typeof key === 'string') assign(variables, key, { raw, place });
-      else this.warn('not-a-name', notAName(keyText(key), typeWord(key)), place);
+      if (typeof key === 'string') {
+        assign(variables, key, { raw, place });
+        const surprise = this.#needed(key) && !file.decrypted ? surpriseOf(key, valueNode) : null;
+        if (surprise !== null) this.warn('yaml-1.1', surprise, { file: source.path, line: file.lineOf(valueNode.at) });
+      } else this.warn('not-a-name', notAName(keyText(key), typeWord(key)), place);
     }
     return variables;
   }
@@ -131,6 +151,7 @@ function readVariables(file: ParsedFile): readonly VarsEntry[] | ReadingError {
       return file.construction.pairs(node).map(({ key, keyNode, valueNode }) => ({
         key,
         raw: file.construction.value(valueNode),
+        valueNode,
         at: keyNode.at,
       }));
     }
@@ -153,7 +174,8 @@ function problemOf(error: ReadingError, place: Place): Problem {
 
 /** With a capital and a full stop. */
 function sentence(message: string): string {
-  const text = message.charAt(0).toUpperCase() + message.slice(1);
+  const short = message.length > MAX_MESSAGE ? `${message.slice(0, 300)} … ${message.slice(-250)}` : message;
+  const text = short.charAt(0).toUpperCase() + short.slice(1);
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 

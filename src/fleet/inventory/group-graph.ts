@@ -1,6 +1,6 @@
 import type { Place, Problem } from '../problem.js';
 import type { Raw } from './raw.js';
-import { compareCodePoints } from './text.js';
+import { compareCodePoints, ReadingError } from './text.js';
 
 /** One value given to a variable somewhere. */
 export interface Assignment {
@@ -41,6 +41,7 @@ export interface GroupNode {
 }
 
 const MAX_GROUP_NESTING = 64;
+const MAX_ENTRIES = 1_000_000;
 
 /**
  * Hosts and groups as inventory files build them up. It keeps Ansible's orders: hosts and children of a group as they
@@ -51,11 +52,23 @@ export class GroupGraph {
   readonly hosts = new Map<string, HostNode>();
   readonly all: GroupNode;
   readonly ungrouped: GroupNode;
+  #spent = 0;
 
   constructor() {
     this.all = this.addGroup('all', null);
     this.ungrouped = this.addGroup('ungrouped', null);
     this.addChild(this.all, this.ungrouped, { file: null, line: null });
+  }
+
+  /**
+   * Counts entries, because aliases and ranges make many of few bytes. Throws a ReadingError (`too-big`) beyond what
+   * 20,000 hosts need.
+   */
+  spend(entries: number, at: number): void {
+    this.#spent += entries;
+    if (this.#spent <= MAX_ENTRIES) return;
+    const most = MAX_ENTRIES.toLocaleString('en');
+    throw new ReadingError('too-big', `the inventory has more than ${most} entries for hosts and groups; split it`, at);
   }
 
   addGroup(name: string, place: Place | null): GroupNode {

@@ -11,6 +11,8 @@ import { mayBeTemplate, Unresolved } from './template-parser.js';
 import { Templates, type World } from './templates.js';
 import { compareCodePoints, ReadingError } from './text.js';
 
+const MAX_ENTRIES = 1_000_000;
+
 /** What hosts with the same groups share. */
 interface Shared {
   readonly stacks: Stacks;
@@ -40,6 +42,7 @@ export class HostVariables implements World {
   readonly #numbers = new Map<GroupNode, number>();
   readonly #groupHosts = new Map<string, readonly string[] | 'open'>();
   readonly #templates = new Templates(this);
+  #spent = 0;
   /** Of the inventory and, stronger, of the playbook. */
   readonly #folders: readonly string[];
 
@@ -139,7 +142,9 @@ export class HostVariables implements World {
     const ofGroups = this.#folders.flatMap((folder) =>
       chain.flatMap((group) => this.#filesIn(folder, 'group_vars', group.name)),
     );
-    const stacks = stack(new Map(), [...inline, ...ofAll, ...ofGroups]);
+    const layers = [...inline, ...ofAll, ...ofGroups];
+    this.#spend(layers.reduce((sum, { variables }) => sum + 1 + variables.size, 0));
+    const stacks = stack(new Map(), layers);
     const variables = new Map<string, Variable>();
     const open: string[] = [];
     for (const [name, stacked] of stacks) {
@@ -150,6 +155,15 @@ export class HostVariables implements World {
     const shared = { stacks, variables, open, groupNames };
     this.#shared.set(key, shared);
     return shared;
+  }
+
+  /** Hosts of ever other groups could make much of few bytes. */
+  #spend(entries: number): void {
+    this.#spent += entries;
+    if (this.#spent <= MAX_ENTRIES) return;
+    const message =
+      'The hosts are in so many different sets of groups that their variables do not fit; use fewer groups';
+    throw new ReadingError('too-big', message, null);
   }
 
   #filesIn(folder: string, kind: 'group_vars' | 'host_vars', name: string): Layer[] {

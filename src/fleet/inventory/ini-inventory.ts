@@ -62,7 +62,7 @@ class IniInventory {
     try {
       this.#line(strip(line), at);
     } catch (error) {
-      if (!(error instanceof ReadingError)) throw error;
+      if (!(error instanceof ReadingError) || error.code === 'too-big') throw error;
       this.#file.report(error);
     }
   }
@@ -87,6 +87,7 @@ class IniInventory {
     // Lines below a bad header belong to no section, so they are passed over instead of being misread.
     this.#state = null;
     checkGroupName(name, at);
+    this.#file.graph.spend(1, at);
     if (state !== 'hosts' && state !== 'children' && state !== 'vars') {
       throw new ReadingError(
         'bad-structure',
@@ -139,6 +140,7 @@ class IniInventory {
   }
 
   #variable(line: string, at: number): void {
+    this.#file.graph.spend(1, at);
     const equals = line.indexOf('=');
     if (equals === -1) {
       throw new ReadingError('bad-syntax', `${JSON.stringify(line)} is no variable; write name=value`, at);

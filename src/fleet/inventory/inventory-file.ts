@@ -23,6 +23,7 @@ export function addInventoryFile(source: SourceFile, reader: FileReader, graph: 
     graph,
     placeOf: (at) => ({ file: source.path, line: file.lineOf(at) }),
     warn: (code, message, at) => reader.warn(code, message, { file: source.path, line: file.lineOf(at) }),
+    needed: (variable) => reader.needed(variable),
     report: (error) => reader.report(source.path, file, error),
   };
   try {

@@ -49,6 +49,7 @@ export interface VarsEntry {
   readonly key: Key;
   readonly raw: Raw;
   readonly at: number;
+  readonly valueNode: Node;
 }
 
 /**

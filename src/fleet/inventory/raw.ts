@@ -49,6 +49,9 @@ export class Vaulted {
 /** What is shown in place of an encrypted text that is not needed. */
 const VAULTED_TEXT = '<encrypted>';
 
+/** What was converted before: aliases and shared variables stay shared. */
+const converted = new WeakMap<object, Value>();
+
 /** The value for the rest of fleet-role; templates are left as they are written. */
 export function toValue(raw: Raw): Value {
   if (raw === null || typeof raw === 'boolean' || typeof raw === 'number' || typeof raw === 'string') return raw;
@@ -56,12 +59,13 @@ export function toValue(raw: Raw): Value {
   if (raw instanceof PyFloat) return raw.number;
   if (raw instanceof Unsafe) return raw.text;
   if (raw instanceof Vaulted) return VAULTED_TEXT;
-  if (isMapping(raw)) {
-    const object: Record<string, Value> = Object.create(null);
-    for (const [key, value] of raw) object[keyText(key)] = toValue(value);
-    return object;
-  }
-  return raw.map(toValue);
+  const known = converted.get(raw);
+  if (known !== undefined) return known;
+  let value: Value;
+  if (isMapping(raw)) value = Object.fromEntries([...raw].map(([key, item]) => [keyText(key), toValue(item)]));
+  else value = raw.map(toValue);
+  converted.set(raw, value);
+  return value;
 }
 
 /** Tells a mapping from the other values. */

@@ -6,7 +6,8 @@ import { HostVariables } from './host-variables.js';
 import type { Inventory, InventoryGroup, InventoryHost } from './inventory.js';
 import { addInventoryFile } from './inventory-file.js';
 import { ParseCache } from './parse-cache.js';
-import { findSources, wantedFiles } from './sources.js';
+import { fileProblem, findSources, wantedFiles } from './sources.js';
+import { ReadingError } from './text.js';
 
 export interface ReadOptions {
   /** The inventory's path; null: the first of the default names of section 5. */
@@ -47,18 +48,24 @@ export function readInventory(snapshot: Snapshot, options: ReadOptions, cache = 
     problems.push(wanted.problem);
     return { path: sources.path, hosts: new Map(), groups: new Map(), problems, warnings };
   }
-  const reader = new FileReader(snapshot, cache, options.vaultPassword, problems, warnings);
+  const reader = new FileReader(snapshot, cache, options, problems, warnings);
   const graph = new GroupGraph();
   for (const file of sources.files) addInventoryFile(file, reader, graph);
-  problems.push(...graph.settle());
+  reader.addProblems(graph.settle());
   if (problems.some((problem) => problem.code === 'too-big')) {
     return { path: sources.path, hosts: new Map(), groups: new Map(), problems, warnings };
   }
   const groups = new Map<string, InventoryGroup>();
   for (const group of graph.groups.values()) groups.set(group.name, new ReadGroup(group));
-  const variables = new HostVariables(graph, sources, reader, options.needed);
   const hosts = new Map<string, InventoryHost>();
-  for (const host of graph.hosts.values()) hosts.set(host.name, variables.hostOf(host));
+  const variables = new HostVariables(graph, sources, reader, options.needed);
+  try {
+    for (const host of graph.hosts.values()) hosts.set(host.name, variables.hostOf(host));
+  } catch (error) {
+    if (!(error instanceof ReadingError)) throw error;
+    problems.push(fileProblem('too-big', sources.path, `${error.message}.`));
+    hosts.clear();
+  }
   return { path: sources.path, hosts, groups, problems, warnings, secrets: reader.secrets };
 }
 

@@ -169,12 +169,12 @@ export function notFollowed(path: string, type: 'link' | 'module'): Problem {
     ? fileProblem(
         'outside-repository',
         path,
-        `${path} is a symbolic link, which is never followed; put the file itself here.`,
+        `The path ${path} is a symbolic link, which is never followed; put the file itself here.`,
       )
     : fileProblem(
         'unreadable-file',
         path,
-        `${path} is a submodule, which is never read; put the files themselves here.`,
+        `The path ${path} is a submodule, which is never read; put the files themselves here.`,
       );
 }
 

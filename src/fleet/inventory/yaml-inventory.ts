@@ -4,7 +4,7 @@ import { checkGroupName, expandHostPattern } from './host-patterns.js';
 import { isMapping, type Key, PyFloat, type Raw, typeWord } from './raw.js';
 import { ReadingError } from './text.js';
 import type { MappingNode, Node } from './yaml-parser.js';
-import { type Construction, type Pair, resolve } from './yaml-values.js';
+import { type Construction, type Pair, resolve, surpriseOf } from './yaml-values.js';
 
 /** The bound of section 6 on the hosts of one inventory. */
 export const MAX_HOSTS = 20_000;
@@ -13,6 +13,8 @@ export const MAX_HOSTS = 20_000;
 export interface FileContext {
   readonly graph: GroupGraph;
   placeOf(at: number): Place;
+  /** Whether the variable decides something. */
+  needed(variable: string): boolean;
   /** Notes something that Ansible takes but that surprises. */
   warn(code: string, message: string, at: number): void;
   /** Notes what is wrong; reading goes on behind it. */
@@ -54,7 +56,7 @@ class YamlInventory {
     try {
       return read();
     } catch (error) {
-      if (!(error instanceof ReadingError)) throw error;
+      if (!(error instanceof ReadingError) || error.code === 'too-big') throw error;
       this.#file.report(error);
       return null;
     }
@@ -70,6 +72,7 @@ class YamlInventory {
       return null;
     }
     if (this.#attempt(() => checkGroupName(key, keyNode.at) ?? true) === null) return null;
+    this.#file.graph.spend(1, keyNode.at);
     const group = this.#file.graph.addGroup(key, this.#file.placeOf(keyNode.at));
     const node = resolve(valueNode);
     if (node.kind !== 'mapping') {
@@ -125,14 +128,22 @@ class YamlInventory {
 
   #groupVariable(group: GroupNode, { key, keyNode, valueNode }: Pair): void {
     this.#attempt(() => {
+      this.#file.graph.spend(1, keyNode.at);
       const raw = this.#values.value(valueNode);
       if (key === 'ansible_group_priority') {
         group.priority = priorityOf(raw, valueNode.at);
         return;
       }
       const name = variableName(key, keyNode.at, this.#file);
-      if (name !== null) assign(group.variables, name, { raw, place: this.#file.placeOf(keyNode.at) });
+      if (name === null) return;
+      assign(group.variables, name, { raw, place: this.#file.placeOf(keyNode.at) });
+      this.#surprise(name, valueNode);
     });
+  }
+
+  #surprise(name: string, node: Node): void {
+    const message = this.#file.needed(name) ? surpriseOf(name, node) : null;
+    if (message !== null) this.#file.warn('yaml-1.1', message, node.at);
   }
 
   #host(group: GroupNode, { key, keyNode, valueNode }: Pair): void {
@@ -151,7 +162,9 @@ class YamlInventory {
       for (const pair of this.#values.pairs(node)) {
         const name = variableName(pair.key, pair.keyNode.at, this.#file);
         const variable = { raw: this.#values.value(pair.valueNode), place: this.#file.placeOf(pair.keyNode.at) };
-        if (name !== null) variables.push([name, variable]);
+        if (name === null) continue;
+        variables.push([name, variable]);
+        this.#surprise(name, pair.valueNode);
       }
     } else {
       const value = this.#values.value(node);
@@ -178,6 +191,7 @@ export function addHosts(
   variables: readonly (readonly [string, { raw: Raw; place: Place }])[],
 ): void {
   const { graph } = file;
+  graph.spend(names.length * (1 + variables.length), at);
   for (const name of names) {
     const isNew = !graph.hosts.has(name);
     if (isNew && graph.hosts.size >= MAX_HOSTS) {

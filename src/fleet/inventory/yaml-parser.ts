@@ -71,8 +71,8 @@ class Parser {
     ['!!', YAML_TAG],
   ]);
   #depth = 0;
-  /** Alias expansions below a node that has any. */
-  readonly #expansions = new Map<Node, number>();
+  /** Of each list and mapping how much its aliases expand to, and how deep it is with them. */
+  readonly #sizes = new Map<Node, { readonly expansions: number; readonly depth: number }>();
 
   constructor(text: string) {
     this.#scanner = new Scanner(text);
@@ -193,21 +193,23 @@ class Parser {
   }
 
   #nested<T extends SequenceNode | MappingNode>(token: Token, read: () => T): T {
-    if (this.#depth === MAX_NESTING) {
-      throw new ReadingError('too-big', `the file nests deeper than ${MAX_NESTING} levels here; flatten it`, token.at);
-    }
+    if (this.#depth === MAX_NESTING) this.#tooDeep(token.at);
     this.#depth++;
     const node = read();
     this.#depth--;
-    this.#countExpansions(node);
+    this.#measure(node);
     return node;
   }
 
-  #countExpansions(node: SequenceNode | MappingNode): void {
-    let sum = 0;
+  /** Aliases cost nothing here, but whoever writes the values out would pay for them. */
+  #measure(node: SequenceNode | MappingNode): void {
+    let expansions = 0;
+    let depth = 0;
     const add = (child: Node) => {
-      if (child.kind === 'alias') sum += 1 + (this.#expansions.get(child.target) ?? 0);
-      else if (child.kind !== 'scalar') sum += this.#expansions.get(child) ?? 0;
+      const size = this.#sizes.get(resolveAlias(child));
+      if (child.kind === 'alias') expansions += 1;
+      expansions += size?.expansions ?? 0;
+      depth = Math.max(depth, size?.depth ?? 0);
     };
     if (node.kind === 'sequence') for (const item of node.items) add(item);
     else
@@ -215,15 +217,19 @@ class Parser {
         add(key);
         add(value);
       }
-    if (sum === 0) return;
-    if (sum > MAX_ALIASES) {
+    if (expansions > MAX_ALIASES) {
       throw new ReadingError(
         'too-big',
         `the file expands more than ${MAX_ALIASES.toLocaleString('en')} aliases; write the values out`,
         node.at,
       );
     }
-    this.#expansions.set(node, sum);
+    if (depth >= MAX_NESTING) this.#tooDeep(node.at);
+    this.#sizes.set(node, { expansions, depth: depth + 1 });
+  }
+
+  #tooDeep(at: number): never {
+    throw new ReadingError('too-big', `the file nests deeper than ${MAX_NESTING} levels here; flatten it`, at);
   }
 
   #alias(token: Token): Node {
@@ -341,6 +347,10 @@ class Parser {
       }
     }
   }
+}
+
+function resolveAlias(node: Node): Exclude<Node, AliasNode> {
+  return node.kind === 'alias' ? node.target : node;
 }
 
 function decodeTag(suffix: string): string {

@@ -115,6 +115,22 @@ export class Construction {
   }
 }
 
+/**
+ * What to say of a value whose type in YAML 1.1 may not be the one that its writer sees, or null: 022 is 18, 10:30 is
+ * 630, 1.30 is 1.3. yes, no, on and off are not among them: who writes them means true and false.
+ */
+export function surpriseOf(name: string, written: Node): string | null {
+  const node = resolve(written);
+  if (node.kind !== 'scalar' || !node.plain || node.tag !== null) return null;
+  const type = plainType(node.text);
+  if (type !== 'int' && type !== 'float' && type !== 'timestamp') return null;
+  const value = plainValue(node.text, node.at);
+  const shown = String(value instanceof PyFloat ? value.number : value);
+  if (type !== 'timestamp' && shown === node.text) return null;
+  const meant = type === 'timestamp' ? 'a date' : `the number ${shown}`;
+  return `${name}: Ansible reads ${node.text} as ${meant} (YAML 1.1); put it in quotes if it is meant as it is written`;
+}
+
 function lastWins(merged: readonly Pair[], own: ReadonlyMap<string, Pair>): Map<string, Pair> {
   const result = new Map<string, Pair>();
   for (const pair of merged) result.set(keyIdentity(pair.key), pair);

@@ -41,7 +41,7 @@ export interface GroupNode {
 }
 
 const MAX_GROUP_NESTING = 64;
-const MAX_ENTRIES = 1_000_000;
+const MAX_ENTRIES = 500_000;
 
 /**
  * Hosts and groups as inventory files build them up. It keeps Ansible's orders: hosts and children of a group as they

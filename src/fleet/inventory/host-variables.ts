@@ -11,7 +11,7 @@ import { mayBeTemplate, Unresolved } from './template-parser.js';
 import { Templates, type World } from './templates.js';
 import { compareCodePoints, ReadingError } from './text.js';
 
-const MAX_ENTRIES = 1_000_000;
+const MAX_ENTRIES = 500_000;
 
 /** What hosts with the same groups share. */
 interface Shared {

@@ -1,6 +1,7 @@
 import { type Node, YAML_TAG } from './yaml-parser.js';
 
 const MAX_NESTING = 64;
+const MAX_NODES = 500_000;
 
 /**
  * The document of a text that is JSON as Python's `json` reads it (NaN and Infinity included), else null: then Ansible
@@ -22,6 +23,7 @@ class NotJson extends Error {}
 class JsonParser {
   readonly #text: string;
   #at = 0;
+  #nodes = 0;
 
   constructor(text: string) {
     this.#text = text;
@@ -36,7 +38,7 @@ class JsonParser {
     this.#space();
     const at = this.#at;
     // Beyond the bound the YAML parser says so, with its place.
-    if (depth > MAX_NESTING) throw new NotJson();
+    if (depth > MAX_NESTING || ++this.#nodes > MAX_NODES) throw new NotJson();
     switch (this.#text[at]) {
       case '{':
         return this.#object(at, depth);

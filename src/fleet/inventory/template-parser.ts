@@ -54,6 +54,7 @@ const CONSTANTS = new Map<string, boolean | null>([
   ['None', null],
 ]);
 const MAX_NESTING = 32;
+const MAX_OPERATIONS = 100;
 
 /** The parts of a template. Throws Unresolved for everything beyond references, items and filters. */
 export function parseTemplate(source: string): Template {
@@ -82,6 +83,7 @@ class ExpressionParser {
   readonly #text: string;
   #at: number;
   #depth = 0;
+  #operations = 0;
 
   constructor(text: string, at: number) {
     this.#text = text;
@@ -117,6 +119,11 @@ class ExpressionParser {
     return true;
   }
 
+  /** Each item and filter is one level for whoever works the expression out. */
+  #operation(): void {
+    if (++this.#operations > MAX_OPERATIONS) throw new Unresolved(`has more than ${MAX_OPERATIONS} items and filters`);
+  }
+
   #match(pattern: RegExp): string | null {
     this.#space();
     const sticky = new RegExp(pattern, 'y');
@@ -132,6 +139,7 @@ class ExpressionParser {
     while (this.#takes('|')) {
       const name = this.#match(/[A-Za-z_][A-Za-z0-9_.]*/);
       if (name === null) throw new Unresolved('has a | without a filter');
+      this.#operation();
       of = { kind: 'filter', of, name, arguments: this.#takes('(') ? this.#arguments() : [] };
     }
     this.#depth--;
@@ -165,10 +173,12 @@ class ExpressionParser {
     let of = this.#atom();
     for (;;) {
       if (this.#takes('[')) {
+        this.#operation();
         const key = this.#filtered();
         if (!this.#takes(']')) throw new Unresolved('has an index that fleet-role does not resolve');
         of = { kind: 'item', of, key, dotted: false };
       } else if (this.#takes('.')) {
+        this.#operation();
         const key = this.#match(/[A-Za-z_][A-Za-z0-9_]*|[0-9]+/);
         if (key === null) throw new Unresolved('has a dot without a name');
         const value = /^[0-9]/.test(key) ? Number(key) : key;

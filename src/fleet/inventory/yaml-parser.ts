@@ -36,6 +36,8 @@ export interface AliasNode extends NodeBase {
 export const YAML_TAG = 'tag:yaml.org,2002:';
 const MAX_NESTING = 64;
 const MAX_ALIASES = 1000;
+/** 16 MiB can be five million nodes, which nobody writes and which would not fit into 256 MB. */
+const MAX_NODES = 500_000;
 
 /**
  * The one document of a YAML text, or null when the text holds none.
@@ -71,6 +73,7 @@ class Parser {
     ['!!', YAML_TAG],
   ]);
   #depth = 0;
+  #nodes = 0;
   /** Of each list and mapping how much its aliases expand to, and how deep it is with them. */
   readonly #sizes = new Map<Node, { readonly expansions: number; readonly depth: number }>();
 
@@ -134,6 +137,10 @@ class Parser {
 
   #node(block: boolean, indentless: boolean): Node {
     let token = this.#scanner.peek();
+    if (++this.#nodes > MAX_NODES) {
+      const most = MAX_NODES.toLocaleString('en');
+      throw new ReadingError('too-big', `the file holds more than ${most} keys and values; split it`, token.at);
+    }
     if (token.kind === 'alias') return this.#alias(this.#scanner.take());
     const at = token.at;
     let anchor: Token | null = null;

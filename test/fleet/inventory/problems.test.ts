@@ -409,7 +409,7 @@ const wrongs: readonly Wrong[] = [
   {
     what: 'groups nested too deep',
     files: inIni(many(70, (index) => `[g${index}]\n[g${index}:children]\ng${index + 1}\n`).concat('[g70]\nh\n')),
-    problem: 'inventory.ini:188 too-big',
+    problem: 'inventory.ini:193 too-big',
     says: '64 levels',
   },
   {

@@ -63,7 +63,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
   });
   let fleets: Fleets;
   try {
-    fleets = await readFleets(repository, context.head, context.base, settings);
+    fleets = await readFleets(repository, context.head, context.base, settings, io.logger);
   } finally {
     await repository.close();
   }

@@ -1,10 +1,13 @@
 import { UserError } from './errors.js';
-import { declareFleet } from './fleet/declare.js';
+import { declareFleet, vanishedIntoGroups } from './fleet/declare.js';
+import type { ExplainedInventory } from './fleet/explain.js';
 import type { Fleet } from './fleet/fleet.js';
 import { ParseCache } from './fleet/inventory/parse-cache.js';
 import { type ReadOptions, readInventory, wantedEntries } from './fleet/inventory/read.js';
+import type { LayoutInputs } from './fleet/layout.js';
 import { isNeeded } from './fleet/variables.js';
 import type { BaseSpec, HeadSpec } from './github/events.js';
+import type { Logger } from './log.js';
 import { type Base, NO_BASE } from './plan/prepare.js';
 import type { Repository } from './repository/repository.js';
 import type { Snapshot } from './repository/snapshot.js';
@@ -15,6 +18,8 @@ import type { Settings } from './settings.js';
 export interface Fleets {
   readonly head: Fleet;
   readonly base: Base;
+  /** For mode explain alone: what the head's inventory holds beside the fleet. */
+  readonly explained: ExplainedInventory | null;
 }
 
 /**
@@ -26,6 +31,7 @@ export async function readFleets(
   head: HeadSpec,
   base: BaseSpec,
   settings: Settings,
+  logger: Logger,
 ): Promise<Fleets> {
   const headCommit = await resolveHead(repository, head);
   const found = await resolveBase(repository, base, headCommit);
@@ -33,29 +39,56 @@ export async function readFleets(
     inventory: settings.inventory,
     playbookDir: settings.playbookDir,
     vaultPassword: settings.vaultPassword,
-    needed: isNeeded,
+    // Which layout it is shows only once the inventory is read.
+    needed: (variable) => isNeeded(variable, settings.layout === 'ordered' ? 'ordered' : 'groups'),
   };
   const wanted = (entries: Snapshot['entries']): readonly string[] => wantedEntries(entries, options);
   // A file that both commits share is parsed once.
   const cache = new ParseCache();
-  const declare = (snapshot: Snapshot): Fleet =>
-    declareFleet(snapshot.commit, readInventory(snapshot, options, cache), settings.clusterGroups);
+  const declare = (snapshot: Snapshot): Declared => {
+    const inventory = readInventory(snapshot, options, cache);
+    const explained = (): ExplainedInventory => ({
+      inventory,
+      // With a cache of its own: the other one holds what was decrypted.
+      locked: options.vaultPassword === null ? inventory : readInventory(snapshot, { ...options, vaultPassword: null }),
+    });
+    const as = (layout: LayoutInputs['layout']): Fleet =>
+      declareFleet(snapshot.commit, inventory, settings.clusterGroups, { ...settings, layout });
+    return { fleet: as(settings.layout), explained, as };
+  };
+  const together = (declared: Declared, base: Base): Fleets => {
+    const vanished =
+      settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
+    const fleet = vanished ? declared.as('ordered') : declared.fleet;
+    if (settings.layout === 'auto') {
+      const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
+      logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
+    }
+    return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null };
+  };
 
   if (found.commit === null || found.commit === headCommit) {
     const [snapshot] = await repository.snapshot([headCommit], wanted);
-    const fleet = declare(present(snapshot));
-    const same = found.commit === null ? null : fleet;
-    return { head: fleet, base: { commit: found.commit, fleet: same, unreadable: found.unreadable } };
+    const declared = declare(present(snapshot));
+    const same = found.commit === null ? null : declared.fleet;
+    return together(declared, { commit: found.commit, fleet: same, unreadable: found.unreadable });
   }
   try {
     const [first, second] = await repository.snapshot([headCommit, found.commit], wanted);
-    const fleet = declare(present(first));
-    return { head: fleet, base: { commit: found.commit, fleet: declare(present(second)), unreadable: null } };
+    const base = { commit: found.commit, fleet: declare(present(second)).fleet, unreadable: null };
+    return together(declare(present(first)), base);
   } catch (error) {
     if (!(error instanceof CommitError) || error.commit !== found.commit) throw error;
     const [snapshot] = await repository.snapshot([headCommit], wanted);
-    return { head: declare(present(snapshot)), base: { ...NO_BASE, unreadable: error.message } };
+    return together(declare(present(snapshot)), { ...NO_BASE, unreadable: error.message });
   }
+}
+
+/** What one commit declares, and the means to read it in another way. */
+interface Declared {
+  readonly fleet: Fleet;
+  readonly explained: () => ExplainedInventory;
+  readonly as: (layout: LayoutInputs['layout']) => Fleet;
 }
 
 async function resolveHead(repository: Repository, head: HeadSpec): Promise<string> {

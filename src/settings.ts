@@ -1,5 +1,6 @@
 import { UserError } from './errors.js';
 import { DEFAULT_CLUSTER_GROUP } from './fleet/declare.js';
+import type { LayoutInputs } from './fleet/layout.js';
 import type { Mode } from './plan/plan.js';
 
 /** Every input of the Action, checked and typed. An empty input is its default; no other file knows an input's name. */
@@ -15,6 +16,10 @@ export interface Settings {
   readonly inventory: string | null;
   readonly playbookDir: string | null;
   readonly clusterGroups: readonly string[];
+  readonly layout: LayoutInputs['layout'];
+  /** Null: the first of the usual names that the inventory has. */
+  readonly serverGroup: string | null;
+  readonly agentGroup: string | null;
   readonly vaultPassword: string | null;
   readonly observe: boolean;
   /** PEM text as given; `hosts/private-key` reads it. */
@@ -81,6 +86,9 @@ export function readSettings(read: (name: string) => string): Settings {
     inventory: text('inventory'),
     playbookDir: text('playbook-dir'),
     clusterGroups: readGroups(text('cluster-groups')),
+    layout: choice('layout', ['auto', 'ordered', 'groups'], 'auto'),
+    serverGroup: text('server-group'),
+    agentGroup: text('agent-group'),
     vaultPassword: text('vault-password'),
     observe: boolean('observe', false),
     sshPrivateKey: text('ssh-private-key'),
@@ -102,17 +110,11 @@ export function readSettings(read: (name: string) => string): Settings {
     installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
   };
 
-  notYet(
-    'layout',
-    choice('layout', ['auto', 'ordered', 'groups'], 'auto') === 'groups',
-    'inventories in the layout of groups',
-  );
-  notYet('server-group', text('server-group') !== null, 'inventories in the layout of groups');
-  notYet('agent-group', text('agent-group') !== null, 'inventories in the layout of groups');
   notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
   notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
   notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
 
+  checkLayout(settings);
   const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';
   if (ofOneHost && settings.host === null) {
     throw new UserError(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
@@ -121,6 +123,23 @@ export function readSettings(read: (name: string) => string): Settings {
     throw new UserError('The input host goes with mode: rejoin or explain; remove it.');
   }
   return settings;
+}
+
+function checkLayout({ layout, clusterGroups, serverGroup, agentGroup }: Settings): void {
+  if (layout === 'ordered' && (serverGroup !== null || agentGroup !== null)) {
+    const name = serverGroup === null ? 'agent-group' : 'server-group';
+    throw new UserError(`The input ${name} goes with layout: groups; remove it, or layout: ordered.`);
+  }
+  if (layout === 'groups' && clusterGroups.length > 1) {
+    throw new UserError(
+      `The input cluster-groups names ${clusterGroups.length} groups, and layout: groups reads one cluster; name one group.`,
+    );
+  }
+  if (serverGroup !== null && serverGroup === agentGroup) {
+    throw new UserError(
+      `The inputs server-group and agent-group both name ${quote(serverGroup)}; a host has one role: name two groups.`,
+    );
+  }
 }
 
 function readGroups(value: string | null): readonly string[] {

@@ -2,7 +2,7 @@ import type { Cause } from './change.js';
 import type { Cluster, ClusterSettings, Host, Role } from './fleet.js';
 import { joinUrlOf } from './join-url.js';
 import { assignRoles } from './topology.js';
-import { PREFIX } from './variables.js';
+import { PREFIX, ROLE_GROUP } from './variables.js';
 
 /** Hosts of two commits that are one host: by head name, the host as the base has it. */
 export type Pairs = ReadonlyMap<string, Host>;
@@ -60,7 +60,12 @@ export class CauseFinder {
   }
 
   ofJoinUrl(before: Host, after: Host): Cause {
-    return ownEdit(before, after, ['server_url']) ?? this.ofBootstrap(after);
+    const own = ownEdit(before, after, ['server_url']);
+    if (own !== null) return own;
+    // An endpoint that names the bootstrap host often follows it by a template: then the host is the cause.
+    const isOf = (cluster: Cluster, url: string | null): boolean => url === null || url === bootstrapUrl(cluster);
+    const follows = isOf(this.#base, before.joinUrl) && isOf(this.#head, after.joinUrl);
+    return (follows ? null : ownEdit(before, after, ['api_endpoint'])) ?? this.ofBootstrap(after);
   }
 
   /** Why the join URL of the bootstrap host differs: another host bootstraps, or its address or port changed. */
@@ -178,8 +183,7 @@ const SETTING_KEYS: Readonly<Record<string, keyof ClusterSettings>> = {
 
 /** The line of the first of these variables whose value differs between base and head for this host, or null. */
 export function ownEdit(before: Host, after: Host, shorts: readonly string[]): Cause | null {
-  for (const short of shorts) {
-    const name = short.startsWith('ansible_') ? short : PREFIX + short;
+  for (const name of shorts.flatMap((short) => namesOf(short, before, after))) {
     const from = before.sources.get(name);
     const to = after.sources.get(name);
     if (from?.value === to?.value) continue;
@@ -201,6 +205,22 @@ export function ownEdit(before: Host, after: Host, shorts: readonly string[]): C
     }
   }
   return null;
+}
+
+/** What else sets the same thing in the layout of groups, while fleet-role's own variable is not set. */
+const THEIRS: Readonly<Record<string, string>> = {
+  node_role: ROLE_GROUP,
+  api_port: 'api_port',
+  data_dir: 'k3s_server_location',
+  node_address: 'ansible_host',
+};
+
+function namesOf(short: string, before: Host, after: Host): readonly string[] {
+  if (short.startsWith('ansible_') || short === 'api_endpoint') return [short];
+  const own = PREFIX + short;
+  const theirs = THEIRS[short];
+  if (theirs === undefined || !after.sources.has(ROLE_GROUP)) return [own];
+  return before.sources.has(own) && after.sources.has(own) ? [own] : [own, theirs];
 }
 
 /** A cause on the host's own line of the head. */

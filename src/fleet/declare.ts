@@ -1,40 +1,54 @@
+import { type DeclaredHost, declareHosts } from './declared-host.js';
 import type { Cluster, Fleet } from './fleet.js';
 import type { Inventory } from './inventory/inventory.js';
-import type { Place, Problem } from './problem.js';
-import { type DeclaredHost, declareCluster, declareHosts } from './topology.js';
+import { chooseLayout, groupedCluster, type LayoutInputs, ORDERED, orderedClusters } from './layout.js';
+import type { Problem } from './problem.js';
+import { declareCluster } from './topology.js';
 
 export const DEFAULT_CLUSTER_GROUP = 'github_runner_cluster';
 
 /**
- * What the inventory of one commit declares: one cluster for each name in `groups`. A group that is missing or empty
- * is a problem of that cluster, never "all hosts were removed".
+ * What the inventory of one commit declares: in the ordered layout one cluster for each name in `groups`, in the layout
+ * of groups one. A group that is missing or empty is a problem of that cluster, never "all hosts were removed".
  */
-export function declareFleet(commit: string, inventory: Inventory, groups: readonly string[]): Fleet {
-  const declared = groups.map((name) => {
-    const group = inventory.groups.get(name);
-    const place: Place = group?.place ?? { file: inventory.path, line: null };
-    if (inventory.problems.length > 0 && (group === undefined || group.hosts.length === 0)) {
-      return { name, problems: inventory.problems };
-    }
-    if (group === undefined) {
-      const message = `The inventory has no group ${name}; add it, or name the group with the input cluster-groups. To take a whole cluster out of fleet-role, turn its controller off instead.`;
-      return { name, problems: [problem('no-such-group', message, place)] };
-    }
-    if (group.hosts.length === 0) {
-      const message = `The group ${name} has no hosts; list them. To take a whole cluster out of fleet-role, turn its controller off instead.`;
-      return { name, problems: [problem('no-hosts', message, place)] };
-    }
-    return { name, problems: inventory.problems, group, hosts: declareHosts(inventory, group) };
-  });
+export function declareFleet(
+  commit: string,
+  inventory: Inventory,
+  groups: readonly string[],
+  inputs: LayoutInputs = ORDERED,
+): Fleet {
+  const layout = chooseLayout(inventory, groups, inputs);
+  const found =
+    layout.kind === 'ordered'
+      ? orderedClusters(inventory, groups, inputs)
+      : [groupedCluster(inventory, groups, inputs)];
+  const declared = found.map((group) => ({
+    group,
+    hosts: declareHosts(inventory, group, layout.kind),
+    // Where reading failed, a group that is not there is no second problem.
+    problems:
+      group.members === null && inventory.problems.length > 0
+        ? inventory.problems
+        : [...inventory.problems, ...group.problems],
+  }));
 
-  const shared = sharedHostProblems(declared);
-  const clusters = declared.map((entry): Cluster => {
-    if (entry.group === undefined) return unreadableCluster(entry.name, entry.problems);
-    const problems = [...entry.problems, ...(shared.get(entry.name) ?? [])];
-    const cluster = declareCluster(entry.group, entry.hosts, problems);
-    return { ...cluster, warnings: inventory.warnings };
+  const shared = sharedHostProblems(declared.map(({ group, hosts }) => ({ name: group.name, hosts })));
+  const clusters = declared.map(({ group, hosts, problems }): Cluster => {
+    if (group.members === null) return unreadableCluster(group.name, problems);
+    const cluster = declareCluster(group, hosts, [...problems, ...(shared.get(group.name) ?? [])]);
+    return { ...cluster, warnings: [...inventory.warnings, ...group.warnings] };
   });
-  return { commit, inventory: inventory.path, clusters };
+  return { commit, inventory: inventory.path, layout, clusters };
+}
+
+/**
+ * Whether a head that `auto` reads in the layout of groups must be read in the ordered one: because its base was, and a
+ * cluster's group that vanished is a problem, never another cluster.
+ */
+export function vanishedIntoGroups(head: Fleet, base: Fleet): boolean {
+  return (
+    head.layout.kind === 'groups' && base.layout.kind === 'ordered' && base.clusters.some((cluster) => cluster.readable)
+  );
 }
 
 /** A cluster of which nothing is known but why it could not be read. */
@@ -54,13 +68,9 @@ export function unreadableCluster(name: string, problems: readonly Problem[]): C
   };
 }
 
-function problem(code: Problem['code'], message: string, place: Place): Problem {
-  return { code, message, file: place.file, line: place.line, hosts: [] };
-}
-
 interface Entry {
   readonly name: string;
-  readonly hosts?: readonly DeclaredHost[];
+  readonly hosts: readonly DeclaredHost[];
 }
 
 /** `host-in-two-clusters` and `same-machine`, by cluster: what only the whole inventory shows. */
@@ -74,7 +84,7 @@ function sharedHostProblems(entries: readonly Entry[]): ReadonlyMap<string, read
   const clusterOf = new Map<string, string>();
   const claims = new Map<string, { readonly host: DeclaredHost; readonly cluster: string }>();
   for (const entry of entries) {
-    for (const host of entry.hosts ?? []) {
+    for (const host of entry.hosts) {
       const other = clusterOf.get(host.name);
       if (other !== undefined) {
         const message = `${host.name} is in ${other} and in ${entry.name}; a machine is a node of one cluster: remove it from one of the two groups.`;

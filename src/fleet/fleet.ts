@@ -1,3 +1,4 @@
+import type { Layout } from './layout.js';
 import type { Place, Problem, Warning } from './problem.js';
 
 export type Role = 'server' | 'agent';
@@ -10,6 +11,7 @@ export interface Fleet {
   readonly commit: string;
   /** The inventory's path from the repository root; null when there is none. */
   readonly inventory: string | null;
+  readonly layout: Layout;
   readonly clusters: readonly Cluster[];
 }
 
@@ -51,7 +53,7 @@ export interface Host {
   readonly role: Role;
   /** It is the host that bootstraps the cluster. */
   readonly bootstrap: boolean;
-  /** The forced role of its own variables. */
+  /** The forced role of its own variables, or, in the layout of groups, that of its group. */
   readonly nodeRole: Role | null;
   /** `bootstrap: true`, `false`, or not set. */
   readonly declaredBootstrap: boolean | null;

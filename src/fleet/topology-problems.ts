@@ -1,13 +1,13 @@
+import { type DeclaredHost, isDnsName } from './declared-host.js';
 import type { ClusterSettings, Role } from './fleet.js';
-import type { InventoryGroup } from './inventory/inventory.js';
 import { parseJoinUrl } from './join-url.js';
+import type { ClusterGroup } from './layout.js';
 import type { Problem } from './problem.js';
-import { type DeclaredHost, isDnsName } from './topology.js';
 import { CLUSTER_VARIABLES, PREFIX, show } from './variables.js';
 
 /** What the topology rule made of a cluster, for the problems that only the whole shows. */
 export interface Outcome {
-  readonly group: InventoryGroup;
+  readonly group: Pick<ClusterGroup, 'name' | 'place'>;
   readonly declared: readonly DeclaredHost[];
   readonly settings: ClusterSettings;
   readonly roles: ReadonlyMap<string, Role>;
@@ -19,7 +19,10 @@ export interface Outcome {
 const own = (short: string): string => PREFIX + short;
 
 /** A cluster-level variable with two values in one cluster: `setting-differs`, on the line of the odd one. */
-export function settingProblems(group: InventoryGroup, declared: readonly DeclaredHost[]): readonly Problem[] {
+export function settingProblems(
+  group: Pick<ClusterGroup, 'name'>,
+  declared: readonly DeclaredHost[],
+): readonly Problem[] {
   const first = declared[0];
   if (first === undefined) return [];
   const problems: Problem[] = [];
@@ -32,14 +35,16 @@ export function settingProblems(group: InventoryGroup, declared: readonly Declar
   for (const variable of CLUSTER_VARIABLES) {
     const expected = values(first)[variable];
     const odd = declared.filter((host) => values(host)[variable] !== expected);
-    const culprit = odd.find((host) => host.reader.get(own(variable)) !== undefined) ?? odd[0];
+    const nameOf = (host: DeclaredHost): string => (variable === 'api_port' ? host.portVariable : own(variable));
+    const isSet = (host: DeclaredHost): boolean => host.reader.get(nameOf(host)) !== undefined;
+    const culprit = odd.find(isSet) ?? odd[0];
     if (culprit === undefined) continue;
     // Where the odd hosts only have the default, the line that sets it for the first host is the one to look at.
-    const setter = culprit.reader.get(own(variable)) === undefined ? first : culprit;
+    const setter = isSet(culprit) ? culprit : first;
     problems.push({
       code: 'setting-differs',
-      message: `${own(variable)} is ${String(expected)} for ${first.name} and ${String(values(culprit)[variable])} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
-      ...setter.reader.place(own(variable)),
+      message: `${nameOf(setter)} is ${String(expected)} for ${first.name} and ${String(values(culprit)[variable])} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
+      ...setter.reader.place(nameOf(setter)),
       hosts: odd.map((host) => host.name),
     });
   }
@@ -95,7 +100,7 @@ function bootstrapProblems({ declared, settings }: Outcome): readonly Problem[] 
           host,
           'pinned-agent',
           'node_role',
-          `${host.name} is pinned as a server and declared an agent; remove ${own('server_pinned')} or ${own('node_role')}.`,
+          `${host.name} is pinned as a server and declared an agent; remove ${own('server_pinned')} or ${host.group?.role === 'agent' ? `move the host out of ${host.group.name}` : own('node_role')}.`,
         ),
       );
     }
@@ -155,18 +160,21 @@ function joinProblems({ declared, settings, bootstrap, servers, joinUrl }: Outco
     });
   }
   for (const host of declared) {
-    const target = host.serverUrl === null ? null : parseJoinUrl(host.serverUrl);
+    const url = joinUrl(host);
+    const target = url === null ? null : parseJoinUrl(url);
     if (target === null) continue;
     const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name?.toLowerCase());
-    if (target.port === settings.apiPort && ownNames.includes(target.host)) {
-      problems.push(
-        one(
-          host,
-          'joins-itself',
-          'server_url',
-          `${host.name} would join ${show(host.serverUrl)}, which is itself; name another server, or remove ${own('server_url')}.`,
-        ),
-      );
+    if (target.port !== settings.apiPort || !ownNames.includes(target.host)) continue;
+    const message = (variable: string): string =>
+      `${host.name} would join ${show(url)}, which is itself; name another server, or remove ${variable}.`;
+    if (host.serverUrl !== null) problems.push(one(host, 'joins-itself', 'server_url', message(own('server_url'))));
+    else if (host.endpoint?.toLowerCase() === target.host) {
+      problems.push({
+        code: 'joins-itself',
+        message: message('api_endpoint'),
+        ...host.reader.place('api_endpoint'),
+        hosts: [host.name],
+      });
     }
   }
   return problems;

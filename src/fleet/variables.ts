@@ -1,4 +1,5 @@
 import type { InventoryHost, Value, Variable } from './inventory/inventory.js';
+import type { LayoutKind } from './layout.js';
 import type { Place, Problem } from './problem.js';
 
 /** The prefix of fleet-role's variables, whatever the cluster's group is called. */
@@ -38,6 +39,12 @@ const CONNECTION_VARIABLES = [
   'ansible_ssh_extra_args',
 ] as const;
 
+/** Stands among a host's sources for the group that gives it its role, which is no variable. */
+export const ROLE_GROUP = 'the group';
+
+/** What the layout of groups reads besides: k3s-ansible's own names, where fleet-role's are not set. */
+const GROUPS_VARIABLES = ['api_endpoint', 'api_port', 'k3s_server_location'] as const;
+
 export type ClusterVariable = (typeof CLUSTER_VARIABLES)[number];
 export type HostVariable = (typeof HOST_VARIABLES)[number];
 export type ConnectionVariable = (typeof CONNECTION_VARIABLES)[number];
@@ -47,9 +54,11 @@ const NEEDED: ReadonlySet<string> = new Set([
   ...CONNECTION_VARIABLES,
 ]);
 
-/** Whether a plan depends on this variable: its templates and vaults must be resolved. */
-export function isNeeded(variable: string): boolean {
-  return NEEDED.has(variable);
+const NEEDED_IN_GROUPS: ReadonlySet<string> = new Set(GROUPS_VARIABLES);
+
+/** Whether a plan in this layout depends on this variable: its templates and vaults must be resolved. */
+export function isNeeded(variable: string, layout: LayoutKind = 'ordered'): boolean {
+  return NEEDED.has(variable) || (layout === 'groups' && NEEDED_IN_GROUPS.has(variable));
 }
 
 export { CLUSTER_VARIABLES };
@@ -65,14 +74,16 @@ const FALSE_WORDS = new Set(['n', 'no', 'off', '0', 'false', 'f', '0.0']);
 export class VariableReader {
   readonly problems: Problem[] = [];
   readonly host: InventoryHost;
+  readonly layout: LayoutKind;
   readonly #fallback: Place;
 
   /** `fallback` is where the host is listed: the place of problems that have no other. */
-  constructor(host: InventoryHost, fallback: Place) {
+  constructor(host: InventoryHost, fallback: Place, layout: LayoutKind) {
     this.host = host;
+    this.layout = layout;
     this.#fallback = fallback;
     for (const [name, failure] of host.failures) {
-      if (isNeeded(name)) this.problems.push({ ...failure, hosts: [host.name] });
+      if (isNeeded(name, layout)) this.problems.push({ ...failure, hosts: [host.name] });
     }
   }
 
@@ -82,6 +93,16 @@ export class VariableReader {
     if (variable === undefined || this.host.failures.has(name)) return undefined;
     if (variable.value === null || variable.value === '') return undefined;
     return variable;
+  }
+
+  /**
+   * The name by which a variable is set for this host: fleet-role's own, else, in the layout of groups, the other
+   * fleet's. Fleet-role's own where neither is set.
+   */
+  nameOf(short: HostVariable | ClusterVariable, theirs: (typeof GROUPS_VARIABLES)[number]): string {
+    const own = PREFIX + short;
+    if (this.layout === 'ordered' || this.get(own) !== undefined || this.host.failures.has(own)) return own;
+    return this.get(theirs) === undefined && !this.host.failures.has(theirs) ? own : theirs;
   }
 
   place(name: string): Place {

@@ -1,6 +1,6 @@
 import { sameEndpoint } from '../fleet/changes.js';
+import { isDnsName } from '../fleet/declared-host.js';
 import type { Host } from '../fleet/fleet.js';
-import { isDnsName } from '../fleet/topology.js';
 import type { DesiredHost } from './desired.js';
 import type { PlanInput } from './make-plan.js';
 import type { Observation } from './observation.js';

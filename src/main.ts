@@ -1,6 +1,7 @@
 import pLimit from 'p-limit';
 import { type ApplyOptions, applyCluster, observe, type StepFailure } from './apply.js';
 import { messageOf, UserError } from './errors.js';
+import { type Explanation, explainHost } from './fleet/explain.js';
 import type { Cluster, Host } from './fleet/fleet.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
 import { readPrivateKeys } from './hosts/private-key.js';
@@ -8,6 +9,7 @@ import type { Logger } from './log.js';
 import { assumeBase } from './plan/assume.js';
 import { hostsToContact, type Intent } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
+import { withReportedNames } from './plan/node-names.js';
 import type { ClusterPlan, Plan } from './plan/plan.js';
 import { prepare } from './plan/prepare.js';
 import type { StepState } from './plan/step.js';
@@ -43,10 +45,8 @@ export type RunOutcome = Omit<RunReport, 'result'>;
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 export async function run(settings: Settings, context: RunContext, workflow: WorkflowRun, io: Io): Promise<RunOutcome> {
-  if (context.mode === 'drift' || context.mode === 'explain') {
-    throw new UserError(
-      `This version of fleet-role does not do mode ${context.mode}; set the input mode to plan or apply.`,
-    );
+  if (context.mode === 'drift') {
+    throw new UserError('This version of fleet-role does not do mode drift; set the input mode to plan or apply.');
   }
   if (context.refusal !== null) return outcome(refusedPlan(settings, context), settings);
   // A key that is none is said before anything is read.
@@ -67,6 +67,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
   } finally {
     await repository.close();
   }
+  const explanation = context.mode === 'explain' ? explain(fleets, settings) : null;
   const inputs = prepare(fleets.head, fleets.base);
   const intent = intentOf(settings, context, io.guardsVersion, inputs);
   const plan = (clusters: readonly ClusterPlan[], observed: boolean): Plan => ({
@@ -80,7 +81,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
   // A rejoin is always refused yet: there is nothing to look at a host for.
   if (!context.contactsHosts || context.mode === 'rejoin') {
     const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
-    return outcome(plan(clusters, false), settings);
+    return outcome(plan(clusters, false), settings, explanation === null ? {} : { explanation });
   }
   checkConnections(inputs, settings, context);
   const hands = createRunHands({
@@ -102,7 +103,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
 
 /** Looks at the hosts of every cluster, and applies where that is asked for. Clusters go one after the other. */
 async function act(
-  inputs: readonly PlanInput[],
+  declared: readonly PlanInput[],
   intent: Intent,
   hands: RunHands,
   plan: (clusters: readonly ClusterPlan[], observed: boolean) => Plan,
@@ -115,7 +116,8 @@ async function act(
   const clusters: ClusterPlan[] = [];
   const failures: StepFailure[] = [];
   const states = new Map<string, StepState>();
-  const seen = await Promise.all(inputs.map((input) => observe(input, options)));
+  const seen = await Promise.all(declared.map((input) => observe(input, options)));
+  const inputs = declared.map((input, index) => withReportedNames(input, seen[index] as (typeof seen)[number]));
   const planned = inputs.map((input, index) => makePlan(input, seen[index] as (typeof seen)[number], intent));
   if (!writes) return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
   for (const [index, input] of inputs.entries()) {
@@ -179,6 +181,21 @@ function intentOf(
     drain: settings.drain,
     guardsVersion,
   };
+}
+
+/** The explanation of the host that the inputs name. Throws a UserError where no cluster has it. */
+function explain({ head, explained }: Fleets, { host }: Settings): Explanation {
+  if (explained === null || host === null) throw new Error('nothing was read to explain');
+  const found = explainHost(head, explained, host);
+  if (found !== null) return found;
+  const there = explained.inventory.hosts.has(host) ? ' (the inventory has it, in no group that is a cluster)' : '';
+  // A cluster that cannot be read may be the one that has it.
+  const problem = head.clusters.find((cluster) => !cluster.readable)?.problems[0];
+  const at = problem?.file == null ? '' : ` at ${problem.file}${problem.line === null ? '' : `:${problem.line}`}`;
+  const why = problem === undefined ? '' : ` ${problem.code}${at}: ${problem.message}`;
+  throw new UserError(
+    `The input host is ${JSON.stringify(host)}, which no cluster of the inventory has${there}; give an inventory name.${why}`,
+  );
 }
 
 /** What must be known before any host is contacted. */

@@ -7,6 +7,7 @@ import type { Logger } from './log.js';
 import type { RunOutcome } from './main.js';
 import { annotationsOf } from './report/annotations.js';
 import { prose, visible } from './report/escape.js';
+import { explanationLines, explanationTitle, renderExplanation, renderExplanationSummary } from './report/explain.js';
 import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from './report/markdown.js';
 import { canonicalDecisions, planToJson } from './report/plan-json.js';
 import { failedStep, failureReason, outcomeOf, resultOf, title, type Verdict } from './report/result.js';
@@ -60,11 +61,16 @@ export class Reporter {
   async finish(outcome: RunOutcome): Promise<Verdict> {
     const verdict = resultOf(outcomeOf(outcome));
     const report: RunReport = { ...outcome, result: verdict.result };
-    const annotations = annotationsOf(report.plan, this.#context?.repository.isOwn ?? false);
+    const { explanation } = report;
+    // An explanation says nothing about lines that somebody should mend.
+    const annotations =
+      explanation === undefined
+        ? annotationsOf(report.plan, this.#context?.repository.isOwn ?? false)
+        : { shown: [], leftOut: 0 };
     const decisionsHash = createHash('sha256').update(canonicalDecisions(report.plan)).digest('hex');
     const extras = { decisionsHash, annotationsLeftOut: annotations.leftOut };
     const url = await this.#close(report.plan, {
-      output: renderReport(report, extras),
+      output: explanation === undefined ? renderReport(report, extras) : renderExplanation(report, explanation),
       annotations: annotations.shown,
       conclusion: verdict.conclusion,
     });
@@ -73,12 +79,14 @@ export class Reporter {
       result: verdict.result,
       changed: verdict.changed,
       plan: planToJson(report.plan),
-      summary: renderJobSummary(report, extras),
+      summary:
+        explanation === undefined ? renderJobSummary(report, extras) : renderExplanationSummary(report, explanation),
       checkRunUrl: url,
       failedStep: failedStep(report),
       failureReason: failureReason(report),
     });
-    this.#say(verdict, title(report));
+    if (explanation !== undefined) for (const line of explanationLines(explanation)) this.#options.logger.info(line);
+    this.#say(verdict, explanation === undefined ? title(report) : explanationTitle(explanation));
     return verdict;
   }
 

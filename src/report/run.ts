@@ -1,3 +1,4 @@
+import type { Explanation } from '../fleet/explain.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepState } from '../plan/step.js';
 
@@ -17,6 +18,8 @@ export interface RunReport {
   readonly failure: Failure | null;
   /** The run was cancelled (SIGINT, SIGTERM). */
   readonly cancelled: boolean;
+  /** What mode explain was asked for; then it is shown instead of the plan. */
+  readonly explanation?: Explanation;
 }
 
 export interface Failure {

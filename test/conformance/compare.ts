@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { Inventory, Value } from '../../src/fleet/inventory/inventory.js';
 import { type ReadOptions, readInventory, wantedEntries } from '../../src/fleet/inventory/read.js';
 import type { SnapshotEntry } from '../../src/repository/snapshot.js';
+import { type DocumentAnswer, documentDifference, documentOf } from './documents.js';
 import { PASSWORD, type Sample, sampleOf } from './generate.js';
 
 interface Answer {
@@ -43,11 +44,20 @@ class Ansible {
     });
   }
 
+  /** A document as Ansible's loader reads it, types written out. */
+  readDocument(document: string): Promise<DocumentAnswer> {
+    return this.#ask({ document });
+  }
+
   read(sample: Sample): Promise<Answer> {
     const { files, inventory, playbookDir } = sample;
+    return this.#ask({ files, inventory, playbookDir, password: PASSWORD });
+  }
+
+  #ask<T>(request: object): Promise<T> {
     return new Promise((resolve) => {
-      this.#waiting.push((line) => resolve(JSON.parse(line) as Answer));
-      this.#child.stdin.write(`${JSON.stringify({ files, inventory, playbookDir, password: PASSWORD })}\n`);
+      this.#waiting.push((line) => resolve(JSON.parse(line) as T));
+      this.#child.stdin.write(`${JSON.stringify(request)}\n`);
     });
   }
 
@@ -211,8 +221,9 @@ export async function main(args: readonly string[]): Promise<number> {
   const asked = option('seed', '1');
   const seed = asked === 'random' ? Date.now() % 1_000_000 : Number(asked);
   const count = Number(option('count', '600'));
-  if (!Number.isInteger(seed) || !Number.isInteger(count) || count < 1) {
-    console.error('usage: conformance [--seed NUMBER|random] [--count NUMBER]');
+  const documents = Number(option('documents', '4000'));
+  if (!Number.isInteger(seed) || !Number.isInteger(count) || !Number.isInteger(documents) || count < 1) {
+    console.error('usage: conformance [--seed NUMBER|random] [--count NUMBER] [--documents NUMBER]');
     return 2;
   }
   const ansible = new Ansible();
@@ -229,12 +240,20 @@ export async function main(args: readonly string[]): Promise<number> {
     console.log(`\ndifference in inventory ${index} of seed ${seed}: ${smallest.difference}`);
     for (const [path, text] of Object.entries(smallest.sample.files)) console.log(`--- ${path}\n${text}`);
   }
+  let documentDifferences = 0;
+  for (let index = 0; index < documents; index++) {
+    const text = documentOf(seed * 1_000_003 + index);
+    const difference = documentDifference(text, await ansible.readDocument(text));
+    if (difference === null) continue;
+    if (++documentDifferences <= 5)
+      console.log(`\ndifference in document ${index} of seed ${seed}: ${difference}\n${JSON.stringify(text)}`);
+  }
   ansible.end();
-  const differences = [...kinds.values()].reduce((sum, number) => sum + number, 0);
+  const differences = [...kinds.values()].reduce((sum, number) => sum + number, documentDifferences);
   console.log(
     `seed ${seed}: ${count} inventories, ${tally.compared} read alike by ansible-core and compared in ${tally.values} values ` +
       `(${tally.unresolved} not resolved by either or on purpose, ${tally.openOrders} orders that Ansible leaves open), ` +
-      `${tally.refused} refused with file and line, ${differences} differences`,
+      `${tally.refused} refused with file and line, ${documents} YAML documents, ${differences} differences`,
   );
   return differences === 0 ? 0 : 1;
 }

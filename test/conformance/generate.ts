@@ -546,8 +546,9 @@ class Generator {
         let text = `${random.chance(50) ? '---\n' : ''}${this.#yamlLines(variables, '')}`;
         if (random.chance(15)) text += `defaults: &d {number: 9, base: Merged}\nsettings:\n  <<: *d\n  port: 99\n`;
         if (random.chance(5)) text += 'ansible_group_priority: 50\n';
-        if (random.chance(6)) text = vaultText(text, PASSWORD);
-        this.#files[path] = /^settings: /m.test(text) && /^settings:\n/m.test(text) ? '# nothing\n' : text;
+        // Two `settings` in one file would be an error for fleet-role alone.
+        if (/^settings:[^\n]/m.test(text) && /^settings:\n/m.test(text)) text = '# nothing\n';
+        this.#files[path] = random.chance(6) ? vaultText(text, PASSWORD) : text;
       }
     }
   }

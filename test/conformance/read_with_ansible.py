@@ -4,6 +4,8 @@ One JSON request a line on standard input, one JSON answer a line on standard ou
   {"files": {PATH: TEXT}, "inventory": PATH, "playbookDir": PATH or null, "password": TEXT or null}
   {"groups": {NAME: {"real": [HOST], "fixed": [HOST]}}, "hosts": {HOST: {VARIABLE: {"value": …} or {"failed": WHY}}}}
   or {"error": WHY}
+  {"document": TEXT}
+  {"value": …} with every value's type written out, or {"error": WHY}; "doubled": true when a key is there twice
 `real` is the order that Ansible gives in this process, `fixed` the same walk with the groups of a level kept in order.
 """
 import datetime
@@ -23,12 +25,14 @@ from ansible.parsing.vault import VaultSecret
 from ansible.parsing.yaml.objects import AnsibleVaultEncryptedUnicode
 from ansible.template import Templar
 from ansible.utils.display import Display
+from ansible.utils.unsafe_proxy import AnsibleUnsafe
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 context.CLIARGS = ImmutableDict()
 C.INVENTORY_ANY_UNPARSED_IS_FAILED = True
-Display.warning = lambda self, *args, **kwargs: None
+WARNINGS = []
+Display.warning = lambda self, message, *args, **kwargs: WARNINGS.append(message)
 Display.deprecated = lambda self, *args, **kwargs: None
 PREFIXES = ('github_runner_cluster_', 'ansible_')
 
@@ -110,10 +114,50 @@ def read(root, request):
     return {'groups': groups, 'hosts': hosts}
 
 
+def typed(value, above=()):
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, AnsibleVaultEncryptedUnicode):
+        return {'vault': True}
+    if isinstance(value, int):
+        return {'int': str(value)}
+    if isinstance(value, float):
+        return {'float': value if math.isfinite(value) else str(value)}
+    if isinstance(value, str):
+        return {'unsafe' if isinstance(value, AnsibleUnsafe) else 'text': str(value)}
+    if isinstance(value, bytes):
+        return {'text': value.decode('utf-8', 'replace')}
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return {'text': str(value)}
+    if id(value) in above:
+        raise ValueError('a value inside itself')
+    if isinstance(value, dict):
+        return {'map': [[typed(key), typed(item, above + (id(value),))] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return [typed(item, above + (id(value),)) for item in value]
+    raise ValueError('a %s of Python' % type(value).__name__)
+
+
+def read_document(text):
+    WARNINGS.clear()
+    loader = DataLoader()
+    loader.set_vault_secrets([('default', VaultSecret(b'x'))])
+    value = typed(loader.load(text))
+    return {'value': value, 'doubled': any('duplicate dict key' in warning for warning in WARNINGS)}
+
+
 for line in sys.stdin:
+    request = json.loads(line)
+    if 'document' in request:
+        try:
+            answer = read_document(request['document'])
+        except Exception as error:  # PyYAML lets errors of the constructors through
+            answer = {'error': str(error)[:300]}
+        print(json.dumps(answer), flush=True)
+        continue
     folder = tempfile.mkdtemp(prefix='conformance-')
     try:
-        answer = read(folder, json.loads(line))
+        answer = read(folder, request)
     except Exception as error:  # Ansible's errors are of many classes
         answer = {'error': str(error)[:500]}
     finally:

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -266,5 +266,142 @@ describe('an inventory that cannot be read is a problem with file and line, and 
     expect(result.outputs['failure-reason']).toContain(code);
     expect(existsSync(join(base, 'fleet-role.d'))).toBe(false);
     expect(result.log).not.toMatch(/^\s+at .*:\d+:\d+/m);
+  });
+});
+
+describe('the inventory of examples/k3s-ansible, whose roles are two groups', () => {
+  const example = readFileSync(new URL('../examples/k3s-ansible/inventory.yml', import.meta.url), 'utf8');
+  const edited = example
+    .replace('        rack-3: { ansible_host: 192.0.2.13 }\n', '')
+    .replace('    agent:\n      hosts:\n', '    agent:\n      hosts:\n        rack-3: { ansible_host: 192.0.2.13 }\n')
+    .replace('        rack-4: { ansible_host: 192.0.2.14 }\n', '')
+    .replace('    agent:\n', '        rack-4: { ansible_host: 192.0.2.14 }\n    agent:\n');
+
+  it('is planned, names its cluster and roles, and says which layout it is', async () => {
+    const { path, shas } = repository({ 'inventory.yml': example }, { 'inventory.yml': edited });
+    const [before, after] = shas as [string, string];
+    const result = await run({ mode: 'plan', repository: path, ref: after, 'base-ref': before });
+    expect([result.exitCode, result.outputs.result], result.log).toEqual([0, 'unchanged']);
+    expect(result.log).toContain('Layout groups: the inventory has no group github_runner_cluster');
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expectValidPlan(json);
+    expect(json.clusters).toHaveLength(1);
+    expect(json.clusters[0]).toMatchObject({
+      name: 'k3s_cluster',
+      valid: true,
+      controller: false,
+      bootstrap: 'rack-1',
+      servers: ['rack-1', 'rack-2', 'rack-4'],
+      problems: [],
+    });
+    expect(
+      json.clusters[0]?.hosts.map((host) => [host.name, host.nodeName, host.address, host.runtime, host.joinUrl]),
+    ).toEqual([
+      ['rack-1', null, '192.0.2.11', 'native', null],
+      ['rack-2', null, '192.0.2.12', 'native', 'https://192.0.2.11:6443'],
+      ['rack-4', null, '192.0.2.14', 'native', 'https://192.0.2.11:6443'],
+      ['rack-3', null, '192.0.2.13', 'native', 'https://192.0.2.11:6443'],
+      ['rack-5', null, '192.0.2.15', 'native', 'https://192.0.2.11:6443'],
+    ]);
+    expect(json.clusters[0]?.changes.map(({ host, kind, cause }) => [host, kind, cause.file, cause.line])).toEqual([
+      ['rack-4', 'promotion', 'inventory.yml', 9],
+      ['rack-3', 'demotion', 'inventory.yml', 12],
+    ]);
+  });
+
+  it('is read by layout and groups of the inputs, and not as an ordered fleet', async () => {
+    const { path, shas } = repository({
+      'inventory.yml': example.replaceAll('server', 'cp').replaceAll('agent', 'work'),
+    });
+    const given = { mode: 'plan', repository: path, ref: shas[0] ?? '', layout: 'groups' };
+    const named = await run({ ...given, 'server-group': 'cp', 'agent-group': 'work' });
+    expect([named.exitCode, named.outputs.result], named.log).toEqual([0, 'unchanged']);
+    expect((JSON.parse(named.outputs.plan ?? '') as PlanJson).clusters[0]?.servers).toEqual([
+      'rack-1',
+      'rack-2',
+      'rack-3',
+    ]);
+    const unnamed = await run(given);
+    expect(unnamed.outputs['failure-reason']).toContain('no-such-group');
+    const ordered = await run({ ...given, layout: 'ordered' });
+    expect(ordered.outputs['failure-reason']).toContain('no group github_runner_cluster');
+  });
+
+  it('does not become another cluster when an ordered group vanishes', async () => {
+    const ordered = `${example}github_runner_cluster:\n  hosts:\n    other: {}\n`;
+    const { path, shas } = repository({ 'inventory.yml': ordered }, { 'inventory.yml': example });
+    const result = await run({ mode: 'plan', repository: path, ref: shas[1] ?? '', 'base-ref': shas[0] ?? '' });
+    expect(result.outputs['failure-reason'], result.log).toContain(
+      'no-such-group: The inventory has no group github_runner_cluster',
+    );
+    expect(result.log).toContain('Layout ordered: the base has it');
+  });
+
+  it.each([
+    ['two clusters', { layout: 'groups', 'cluster-groups': 'a, b' }, /layout: groups reads one cluster/],
+    ['groups of the other layout', { layout: 'ordered', 'server-group': 'x' }, /server-group goes with layout: groups/],
+    ['one group for both roles', { 'server-group': 'x', 'agent-group': 'x' }, /both name "x"/],
+    ['a layout that is none', { layout: 'flat' }, /layout is "flat"; give one of auto, ordered, groups/],
+  ])('is refused with inputs that contradict each other: %s', async (_what, inputs, expected) => {
+    const { path, shas } = repository({ 'inventory.yml': example });
+    const result = await run({ mode: 'plan', repository: path, ref: shas[0] ?? '', ...inputs } as Record<
+      string,
+      string
+    >);
+    expect([result.exitCode, result.outputs.result]).toEqual([1, 'failed']);
+    expect(result.outputs['failure-reason']).toMatch(expected);
+  });
+
+  it('explains one host, shows no secret, and contacts nobody', async () => {
+    const token = 'a-token-that-nobody-sees';
+    const { path, shas } = repository({
+      'inventory.yml': example,
+      'group_vars/all.yml': `token: ${token}\nansible_user: two\n`,
+      'host_vars/rack-4.yml': 'ansible_user: one\nansible_connection: local\n',
+    });
+    const result = await run({ mode: 'explain', repository: path, ref: shas[0] ?? '', host: 'rack-4' });
+    expect(result.exitCode, result.log).toBe(0);
+    expect(result.outputs).toMatchObject({
+      result: 'unchanged',
+      changed: 'false',
+      'failed-step': '',
+      'failure-reason': '',
+    });
+    const json = JSON.parse(result.outputs.plan ?? '') as PlanJson;
+    expectValidPlan(json);
+    expect(json).toMatchObject({ mode: 'explain', observed: false });
+    expect(result.summary).toContain('## fleet-role explain');
+    expect(result.summary).toContain('**`rack-4` is an agent of `k3s_cluster`**');
+    expect(result.summary).toMatch(
+      /\| `ansible_user` \| `one` \| `host_vars\/rack-4.yml` line 1 \| `two` from `group_vars\/all.yml` line 2<br>/,
+    );
+    expect(result.outputs.summary?.trimEnd()).toBe(result.summary.trimEnd());
+    expect(result.log).toContain('ansible_user = one  [host_vars/rack-4.yml:1]');
+    expect(result.log).toContain('rack-4 is in the group agent, which makes it an agent');
+    for (const text of [result.log, result.summary, result.outputs.plan]) expect(text).not.toContain(token);
+    expect(await result.leftInTemp()).toEqual([]);
+  });
+
+  it.each([
+    ['that no cluster has', 'rack-9', /"rack-9", which no cluster of the inventory has; give an inventory name/],
+    [
+      'that is in another group',
+      'elsewhere',
+      /"elsewhere", which no cluster of the inventory has \(the inventory has it/,
+    ],
+  ])('explains no host %s', async (_what, host, expected) => {
+    const { path, shas } = repository({ 'inventory.yml': `${example}others: {hosts: {elsewhere: {}}}\n` });
+    const result = await run({ mode: 'explain', repository: path, ref: shas[0] ?? '', host });
+    expect([result.exitCode, result.outputs.result], result.log).toEqual([1, 'failed']);
+    expect(result.outputs['failure-reason']).toMatch(expected);
+  });
+
+  it('says with the missing host what keeps the inventory from being read', async () => {
+    const { path, shas } = repository({ 'inventory.yml': 'all:\n  hosts: [\n' });
+    const result = await run({ mode: 'explain', repository: path, ref: shas[0] ?? '', host: 'rack-1' });
+    expect(result.exitCode).toBe(1);
+    expect(result.outputs['failure-reason']).toMatch(
+      /no cluster of the inventory has; .* bad-syntax at inventory.yml:\d/,
+    );
   });
 });

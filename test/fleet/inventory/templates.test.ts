@@ -20,6 +20,7 @@ function resolved(template: string) {
     loop_b: "{{ loop_a }}"
     undefined_inside: "{{ nowhere }}"
     looked_up: "{{ lookup('env', 'HOME') }}"
+    mixed: "{{ nowhere | lower }}{{ loop_a }}"
     untouched: "{{ x | weird }} {% if %}"
   children:
     g:
@@ -96,6 +97,7 @@ describe('templates of needed variables', () => {
     ['{{ nowhere }}', 'nowhere, which the inventory does not define'],
     ['{{ undefined_inside }}', 'nowhere'],
     ['{{ loop_a }}', 'refers to itself'],
+    ['{{ mixed | default("d") }}', 'refers to itself'],
     ['{{ ansible_hostname }}', 'only while Ansible runs'],
     ['{{ ansible_hostname | default("x") }}', 'only while Ansible runs'],
     ['{{ playbook_dir | default("x") }}', 'only while Ansible runs'],
@@ -107,7 +109,7 @@ describe('templates of needed variables', () => {
     const host = resolved(template).hosts.get('h1.lan');
     expect(host?.variables.has(V)).toBe(false);
     const failure = host?.failures.get(V);
-    expect(failure && placeAndCode(failure)).toBe('inventory.yml:18 unresolved-template');
+    expect(failure && placeAndCode(failure)).toBe('inventory.yml:19 unresolved-template');
     expect(failure?.message).toContain(reason);
     expect(failure?.hosts).toEqual(['h1.lan']);
   });

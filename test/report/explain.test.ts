@@ -206,6 +206,15 @@ describe('secrets', () => {
     expect(JSON.stringify(explanation.variables)).not.toContain(SECRET);
   });
 
+  it('are not shown where a vault held them, however short', () => {
+    const tree = {
+      'inventory.yml': `github_runner_cluster:\n  hosts:\n    a:\n      ansible_user: !vault |\n${indent(vaultText('zq7', PASSWORD), 10)}\n`,
+    };
+    const explanation = explain(tree, 'a', ORDERED, PASSWORD);
+    expect([explanation.host.connection.user, explanation.variables[0]?.value]).toEqual(['zq7', null]);
+    expect(everything(explanation)).not.toContain('zq7');
+  });
+
   it('are not shown where a whole file was encrypted, and what it does not hold is', () => {
     const tree = {
       'inventory.yml': 'github_runner_cluster:\n  vars: {ansible_user: shown}\n  hosts: {a: {other: also-shown}}\n',

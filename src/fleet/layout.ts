@@ -81,7 +81,13 @@ export function orderedClusters(
     }
     if (group.hosts.length === 0) return missing('no-hosts', `The group ${name} has no hosts; list them.`);
     const members = group.hosts.map((host) => ({ name: host, place: placeIn(group, host), group: null }));
-    return { name, place, members, problems: [], warnings: roleGroupsInside(inventory, group, inputs) };
+    return {
+      name,
+      place,
+      members,
+      problems: [],
+      warnings: [...openOrder(group), ...roleGroupsInside(inventory, group, inputs)],
+    };
   });
 }
 
@@ -136,7 +142,13 @@ export function groupedCluster(
       ? []
       : agents.hosts.filter((host) => !isServer.has(host)).map((host) => member(agents, 'agent', host))),
   ];
-  return { name, place, members, problems, warnings: withoutRole(group, members, servers, agents) };
+  return {
+    name,
+    place,
+    members,
+    problems,
+    warnings: [...openOrder(servers), ...withoutRole(group, members, servers, agents)],
+  };
 }
 
 function serverGroup(inventory: Inventory, inputs: LayoutInputs): InventoryGroup | null {
@@ -226,6 +238,11 @@ function roleGroupsInside(inventory: Inventory, group: InventoryGroup, inputs: L
   if (!holds(server) || !holds(agent)) return [];
   const message = `${group.name} holds the groups ${server?.name} and ${agent?.name}, and is read as one ordered group: roles follow from the order of its hosts. Set the input layout to groups where these two groups are the roles, or to ordered to confirm this.`;
   return [{ code: 'layout', message, ...group.place, hosts: [] }];
+}
+
+/** The order of this group decides who is a server, or who bootstraps. */
+function openOrder(group: InventoryGroup): readonly Warning[] {
+  return group.orderWarning == null ? [] : [group.orderWarning];
 }
 
 function placeIn(group: InventoryGroup, host: string): Place {

@@ -228,6 +228,18 @@ describe('the cluster of the layout of groups', () => {
   });
 });
 
+describe('a group whose order Ansible leaves to chance', () => {
+  const open = (name: string) =>
+    `${name}: {children: {x: {children: {y: {hosts: {a: {}}}}}, z: {children: {w: {hosts: {b: {}, c: {}}}}}}}`;
+  it.each([
+    ['the ordered group', open('github_runner_cluster'), { ...GROUPS, layout: 'ordered' } as const, ['open-order']],
+    ['the group of servers', `${open('server')}\nagent: {hosts: {d: {}}}`, GROUPS, ['open-order']],
+    ['the group of agents, where order decides nothing', `${open('agent')}\nserver: {hosts: {d: {}}}`, GROUPS, []],
+  ])('is a warning for %s', (_what, text, inputs, codes) => {
+    expect(cluster(text, inputs).warnings.map(({ code }) => code)).toEqual(codes);
+  });
+});
+
 describe('problems of the layout of groups', () => {
   const groups = { ...GROUPS };
   it.each([
@@ -273,7 +285,12 @@ describe('problems of the layout of groups', () => {
       groups,
       { code: 'bad-value', line: 10, message: /api_endpoint/ },
     ],
-    ['a port that is none', named('', ', api_port: high'), groups, { code: 'bad-value', line: 10, message: /^api_port/ }],
+    [
+      'a port that is none',
+      named('', ', api_port: high'),
+      groups,
+      { code: 'bad-value', line: 10, message: /^api_port/ },
+    ],
     [
       'an endpoint whose template cannot be resolved',
       named('', ', api_endpoint: "{{ lookup(1) }}"'),

@@ -67,6 +67,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
         signal: cancel.signal,
         clock: Date.now,
         temp: io.temp,
+        mask: io.mask,
         guardsVersion: guardsVersion(),
         onSecretFiles: (paths) => {
           secretFiles.push(...paths);

@@ -29,6 +29,8 @@ export interface Io {
   readonly clock: () => number;
   /** RUNNER_TEMP. */
   readonly temp: string;
+  /** Keeps a secret out of every log. */
+  readonly mask: (secret: string) => void;
   readonly guardsVersion: string;
   /** Told the paths of secret files before they are made: the post step removes what is left. */
   readonly onSecretFiles: (paths: readonly string[]) => void;
@@ -63,7 +65,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
   });
   let fleets: Fleets;
   try {
-    fleets = await readFleets(repository, context.head, context.base, settings, io.logger);
+    fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
   } finally {
     await repository.close();
   }

@@ -14,6 +14,9 @@ import type { Snapshot } from './repository/snapshot.js';
 import { CommitError } from './repository/source.js';
 import type { Settings } from './settings.js';
 
+/** Decrypted values of fewer characters are not masked: the log would lose every such word. */
+const SHORTEST_SECRET = 4;
+
 /** The fleet at the two commits of a run. */
 export interface Fleets {
   readonly head: Fleet;
@@ -24,7 +27,7 @@ export interface Fleets {
 
 /**
  * Reads what head and base declare. A head that cannot be had is a UserError; a base that cannot be had is a value with
- * the reason, and never an empty inventory.
+ * the reason, and never an empty inventory. What was decrypted is given to `mask`.
  */
 export async function readFleets(
   repository: Repository,
@@ -32,6 +35,7 @@ export async function readFleets(
   base: BaseSpec,
   settings: Settings,
   logger: Logger,
+  mask: (secret: string) => void,
 ): Promise<Fleets> {
   const headCommit = await resolveHead(repository, head);
   const found = await resolveBase(repository, base, headCommit);
@@ -47,6 +51,8 @@ export async function readFleets(
   const cache = new ParseCache();
   const declare = (snapshot: Snapshot): Declared => {
     const inventory = readInventory(snapshot, options, cache);
+    // Before anything of it is shown. A shorter text would blot out harmless words.
+    for (const secret of inventory.secrets ?? []) if (secret.length >= SHORTEST_SECRET) mask(secret);
     const explained = (): ExplainedInventory => ({
       inventory,
       // With a cache of its own: the other one holds what was decrypted.

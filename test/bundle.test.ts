@@ -405,3 +405,40 @@ describe('the inventory of examples/k3s-ansible, whose roles are two groups', ()
     );
   });
 });
+
+describe('an encrypted value', () => {
+  const script =
+    'import sys; from ansible.parsing.vault import VaultLib, VaultSecret; ' +
+    'v = VaultLib([("default", VaultSecret(b"open sesame"))]); sys.stdout.write(v.encrypt(sys.argv[1].encode()).decode())';
+  let vaulted: string | null = null;
+  try {
+    vaulted = execFileSync('/usr/bin/python3', ['-c', script, 'secret-node-9'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+  } catch {
+    // Without ansible-core: .ci/run installs it, and FLEET_ROLE_ALL_SHELLS says that nothing may be missing.
+    if (process.env.FLEET_ROLE_ALL_SHELLS === '1') throw new Error('ansible-core is not installed');
+  }
+
+  it.runIf(vaulted !== null)('is decrypted for the plan, and masked before anything of it is shown', async () => {
+    const lines = (vaulted ?? '')
+      .trim()
+      .split('\n')
+      .map((line) => `            ${line}`);
+    const hosts = `        n1:\n          github_runner_cluster_node_name: !vault |\n${lines.join('\n')}\n`;
+    const { path, shas } = repository({ 'inventory.yml': inventory('false', hosts) });
+    const given = { mode: 'plan', repository: path, ref: shas[0] ?? '', 'check-run': 'false' };
+    const locked = await run(given);
+    expect(locked.outputs['failure-reason'], locked.log).toContain('vault-locked');
+    const open = await runAction({
+      inputs: { ...given, 'vault-password': 'open sesame' },
+      env: { GITHUB_ACTIONS: 'true' },
+    });
+    expect(open.exitCode, open.log).toBe(0);
+    expect(open.masks).toContain('secret-node-9');
+    expect(JSON.parse(open.outputs.plan ?? '')).toMatchObject({
+      clusters: [{ hosts: [{ nodeName: 'secret-node-9' }] }],
+    });
+  });
+});

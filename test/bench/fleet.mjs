@@ -1,13 +1,19 @@
 // Fleets of any size as inventories, repositories with two commits, and the bundle at work on them.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { timed } from './measure.mjs';
 
 const root = new URL('../..', import.meta.url).pathname;
 export const distFolder = join(root, 'dist');
-const bundle = join(distFolder, 'index.js');
+let bundle = join(distFolder, 'index.js');
 const preload = new URL('./peak-memory.cjs', import.meta.url).pathname;
+
+/** Lets every run take a copy of dist in `folder`: a build that somebody starts meanwhile changes nothing. */
+export function copyBundle(folder) {
+  cpSync(distFolder, join(folder, 'dist'), { recursive: true });
+  bundle = join(folder, 'dist', 'index.js');
+}
 
 const GROUP = 'github_runner_cluster';
 

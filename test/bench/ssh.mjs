@@ -128,11 +128,11 @@ export class SshHosts {
     };
   }
 
-  /** Milliseconds of `ssh HOST true` on every host. */
-  async bare(parallelism) {
+  /** Milliseconds of `ssh HOST true` on every host, with further words for ssh. */
+  async bare(parallelism, words = []) {
     const begin = performance.now();
     await inParallel(this.hosts, parallelism, ({ address }) =>
-      timed('ssh', ['-F', this.configFile, address, 'true'], { env: { PATH: process.env.PATH } }),
+      timed('ssh', ['-F', this.configFile, ...words, address, 'true'], { env: { PATH: process.env.PATH } }),
     );
     return performance.now() - begin;
   }

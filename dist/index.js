@@ -1,15 +1,15 @@
 import { createRequire as __WEBPACK_EXTERNAL_createRequire } from "module";
 /******/ var __webpack_modules__ = ({
 
-/***/ 770:
+/***/ 8258:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
-module.exports = __nccwpck_require__(218);
+module.exports = __nccwpck_require__(5258);
 
 
 /***/ }),
 
-/***/ 218:
+/***/ 5258:
 /***/ ((__unused_webpack_module, exports, __nccwpck_require__) => {
 
 
@@ -280,33 +280,33 @@ exports.debug = debug; // for test
 
 /***/ }),
 
-/***/ 6752:
+/***/ 576:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const Client = __nccwpck_require__(3701)
-const Dispatcher = __nccwpck_require__(883)
-const Pool = __nccwpck_require__(628)
-const BalancedPool = __nccwpck_require__(837)
-const Agent = __nccwpck_require__(7405)
-const ProxyAgent = __nccwpck_require__(6672)
-const EnvHttpProxyAgent = __nccwpck_require__(3137)
-const RetryAgent = __nccwpck_require__(50)
-const errors = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
+const Client = __nccwpck_require__(5061)
+const Dispatcher = __nccwpck_require__(2243)
+const Pool = __nccwpck_require__(20)
+const BalancedPool = __nccwpck_require__(9989)
+const Agent = __nccwpck_require__(3389)
+const ProxyAgent = __nccwpck_require__(7408)
+const EnvHttpProxyAgent = __nccwpck_require__(2785)
+const RetryAgent = __nccwpck_require__(8610)
+const errors = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
 const { InvalidArgumentError } = errors
-const api = __nccwpck_require__(6615)
-const buildConnector = __nccwpck_require__(9136)
-const MockClient = __nccwpck_require__(7365)
-const MockAgent = __nccwpck_require__(7501)
-const MockPool = __nccwpck_require__(4004)
-const mockErrors = __nccwpck_require__(2429)
-const RetryHandler = __nccwpck_require__(7816)
-const { getGlobalDispatcher, setGlobalDispatcher } = __nccwpck_require__(2581)
-const DecoratorHandler = __nccwpck_require__(8155)
-const RedirectHandler = __nccwpck_require__(8754)
-const createRedirectInterceptor = __nccwpck_require__(5092)
+const api = __nccwpck_require__(6135)
+const buildConnector = __nccwpck_require__(1952)
+const MockClient = __nccwpck_require__(6197)
+const MockAgent = __nccwpck_require__(2781)
+const MockPool = __nccwpck_require__(9396)
+const mockErrors = __nccwpck_require__(9037)
+const RetryHandler = __nccwpck_require__(1131)
+const { getGlobalDispatcher, setGlobalDispatcher } = __nccwpck_require__(8085)
+const DecoratorHandler = __nccwpck_require__(5579)
+const RedirectHandler = __nccwpck_require__(9714)
+const createRedirectInterceptor = __nccwpck_require__(2276)
 
 Object.assign(Dispatcher.prototype, api)
 
@@ -324,10 +324,10 @@ module.exports.DecoratorHandler = DecoratorHandler
 module.exports.RedirectHandler = RedirectHandler
 module.exports.createRedirectInterceptor = createRedirectInterceptor
 module.exports.interceptors = {
-  redirect: __nccwpck_require__(1514),
-  retry: __nccwpck_require__(2026),
-  dump: __nccwpck_require__(8060),
-  dns: __nccwpck_require__(379)
+  redirect: __nccwpck_require__(1530),
+  retry: __nccwpck_require__(7114),
+  dump: __nccwpck_require__(5596),
+  dns: __nccwpck_require__(1643)
 }
 
 module.exports.buildConnector = buildConnector
@@ -389,7 +389,7 @@ function makeDispatcher (fn) {
 module.exports.setGlobalDispatcher = setGlobalDispatcher
 module.exports.getGlobalDispatcher = getGlobalDispatcher
 
-const fetchImpl = (__nccwpck_require__(4398).fetch)
+const fetchImpl = (__nccwpck_require__(3345).fetch)
 module.exports.fetch = async function fetch (init, options = undefined) {
   try {
     return await fetchImpl(init, options)
@@ -401,39 +401,39 @@ module.exports.fetch = async function fetch (init, options = undefined) {
     throw err
   }
 }
-module.exports.Headers = __nccwpck_require__(660).Headers
-module.exports.Response = __nccwpck_require__(9051).Response
-module.exports.Request = __nccwpck_require__(9967).Request
-module.exports.FormData = __nccwpck_require__(5910).FormData
+module.exports.Headers = __nccwpck_require__(548).Headers
+module.exports.Response = __nccwpck_require__(1627).Response
+module.exports.Request = __nccwpck_require__(268).Request
+module.exports.FormData = __nccwpck_require__(2134).FormData
 module.exports.File = globalThis.File ?? (__nccwpck_require__(4573).File)
-module.exports.FileReader = __nccwpck_require__(8355).FileReader
+module.exports.FileReader = __nccwpck_require__(8755).FileReader
 
-const { setGlobalOrigin, getGlobalOrigin } = __nccwpck_require__(1059)
+const { setGlobalOrigin, getGlobalOrigin } = __nccwpck_require__(5779)
 
 module.exports.setGlobalOrigin = setGlobalOrigin
 module.exports.getGlobalOrigin = getGlobalOrigin
 
-const { CacheStorage } = __nccwpck_require__(3245)
-const { kConstruct } = __nccwpck_require__(109)
+const { CacheStorage } = __nccwpck_require__(4045)
+const { kConstruct } = __nccwpck_require__(3165)
 
 // Cache & CacheStorage are tightly coupled with fetch. Even if it may run
 // in an older version of Node, it doesn't have any use without fetch.
 module.exports.caches = new CacheStorage(kConstruct)
 
-const { deleteCookie, getCookies, getSetCookies, setCookie } = __nccwpck_require__(9061)
+const { deleteCookie, getCookies, getSetCookies, setCookie } = __nccwpck_require__(6693)
 
 module.exports.deleteCookie = deleteCookie
 module.exports.getCookies = getCookies
 module.exports.getSetCookies = getSetCookies
 module.exports.setCookie = setCookie
 
-const { parseMIMEType, serializeAMimeType } = __nccwpck_require__(1900)
+const { parseMIMEType, serializeAMimeType } = __nccwpck_require__(428)
 
 module.exports.parseMIMEType = parseMIMEType
 module.exports.serializeAMimeType = serializeAMimeType
 
-const { CloseEvent, ErrorEvent, MessageEvent } = __nccwpck_require__(5188)
-module.exports.WebSocket = __nccwpck_require__(3726).WebSocket
+const { CloseEvent, ErrorEvent, MessageEvent } = __nccwpck_require__(5924)
+module.exports.WebSocket = __nccwpck_require__(5358).WebSocket
 module.exports.CloseEvent = CloseEvent
 module.exports.ErrorEvent = ErrorEvent
 module.exports.MessageEvent = MessageEvent
@@ -449,18 +449,18 @@ module.exports.MockPool = MockPool
 module.exports.MockAgent = MockAgent
 module.exports.mockErrors = mockErrors
 
-const { EventSource } = __nccwpck_require__(1238)
+const { EventSource } = __nccwpck_require__(8742)
 
 module.exports.EventSource = EventSource
 
 
 /***/ }),
 
-/***/ 158:
+/***/ 3134:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
-const { addAbortListener } = __nccwpck_require__(3440)
-const { RequestAbortedError } = __nccwpck_require__(8707)
+const { addAbortListener } = __nccwpck_require__(2272)
+const { RequestAbortedError } = __nccwpck_require__(1059)
 
 const kListener = Symbol('kListener')
 const kSignal = Symbol('kSignal')
@@ -520,16 +520,16 @@ module.exports = {
 
 /***/ }),
 
-/***/ 2279:
+/***/ 6900:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const assert = __nccwpck_require__(4589)
 const { AsyncResource } = __nccwpck_require__(6698)
-const { InvalidArgumentError, SocketError } = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
-const { addSignal, removeSignal } = __nccwpck_require__(158)
+const { InvalidArgumentError, SocketError } = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
+const { addSignal, removeSignal } = __nccwpck_require__(3134)
 
 class ConnectHandler extends AsyncResource {
   constructor (opts, callback) {
@@ -635,7 +635,7 @@ module.exports = connect
 
 /***/ }),
 
-/***/ 6862:
+/***/ 9294:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -649,10 +649,10 @@ const {
   InvalidArgumentError,
   InvalidReturnValueError,
   RequestAbortedError
-} = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
+} = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
 const { AsyncResource } = __nccwpck_require__(6698)
-const { addSignal, removeSignal } = __nccwpck_require__(158)
+const { addSignal, removeSignal } = __nccwpck_require__(3134)
 const assert = __nccwpck_require__(4589)
 
 const kResume = Symbol('resume')
@@ -893,16 +893,16 @@ module.exports = pipeline
 
 /***/ }),
 
-/***/ 4043:
+/***/ 5259:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const assert = __nccwpck_require__(4589)
-const { Readable } = __nccwpck_require__(9927)
-const { InvalidArgumentError, RequestAbortedError } = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
-const { getResolveErrorBodyCallback } = __nccwpck_require__(7655)
+const { Readable } = __nccwpck_require__(2519)
+const { InvalidArgumentError, RequestAbortedError } = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
+const { getResolveErrorBodyCallback } = __nccwpck_require__(7863)
 const { AsyncResource } = __nccwpck_require__(6698)
 
 class RequestHandler extends AsyncResource {
@@ -1114,18 +1114,18 @@ module.exports.RequestHandler = RequestHandler
 
 /***/ }),
 
-/***/ 3560:
+/***/ 792:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const assert = __nccwpck_require__(4589)
 const { finished, PassThrough } = __nccwpck_require__(7075)
-const { InvalidArgumentError, InvalidReturnValueError } = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
-const { getResolveErrorBodyCallback } = __nccwpck_require__(7655)
+const { InvalidArgumentError, InvalidReturnValueError } = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
+const { getResolveErrorBodyCallback } = __nccwpck_require__(7863)
 const { AsyncResource } = __nccwpck_require__(6698)
-const { addSignal, removeSignal } = __nccwpck_require__(158)
+const { addSignal, removeSignal } = __nccwpck_require__(3134)
 
 class StreamHandler extends AsyncResource {
   constructor (opts, factory, callback) {
@@ -1341,15 +1341,15 @@ module.exports = stream
 
 /***/ }),
 
-/***/ 1882:
+/***/ 1098:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { InvalidArgumentError, SocketError } = __nccwpck_require__(8707)
+const { InvalidArgumentError, SocketError } = __nccwpck_require__(1059)
 const { AsyncResource } = __nccwpck_require__(6698)
-const util = __nccwpck_require__(3440)
-const { addSignal, removeSignal } = __nccwpck_require__(158)
+const util = __nccwpck_require__(2272)
+const { addSignal, removeSignal } = __nccwpck_require__(3134)
 const assert = __nccwpck_require__(4589)
 
 class UpgradeHandler extends AsyncResource {
@@ -1456,21 +1456,21 @@ module.exports = upgrade
 
 /***/ }),
 
-/***/ 6615:
+/***/ 6135:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-module.exports.request = __nccwpck_require__(4043)
-module.exports.stream = __nccwpck_require__(3560)
-module.exports.pipeline = __nccwpck_require__(6862)
-module.exports.upgrade = __nccwpck_require__(1882)
-module.exports.connect = __nccwpck_require__(2279)
+module.exports.request = __nccwpck_require__(5259)
+module.exports.stream = __nccwpck_require__(792)
+module.exports.pipeline = __nccwpck_require__(9294)
+module.exports.upgrade = __nccwpck_require__(1098)
+module.exports.connect = __nccwpck_require__(6900)
 
 
 /***/ }),
 
-/***/ 9927:
+/***/ 2519:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 // Ported from https://github.com/nodejs/undici/pull/907
@@ -1479,9 +1479,9 @@ module.exports.connect = __nccwpck_require__(2279)
 
 const assert = __nccwpck_require__(4589)
 const { Readable } = __nccwpck_require__(7075)
-const { RequestAbortedError, NotSupportedError, InvalidArgumentError, AbortError } = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
-const { ReadableStreamFrom } = __nccwpck_require__(3440)
+const { RequestAbortedError, NotSupportedError, InvalidArgumentError, AbortError } = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
+const { ReadableStreamFrom } = __nccwpck_require__(2272)
 
 const kConsume = Symbol('kConsume')
 const kReading = Symbol('kReading')
@@ -1862,15 +1862,15 @@ module.exports = { Readable: BodyReadable, chunksDecode }
 
 /***/ }),
 
-/***/ 7655:
+/***/ 7863:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 const assert = __nccwpck_require__(4589)
 const {
   ResponseStatusCodeError
-} = __nccwpck_require__(8707)
+} = __nccwpck_require__(1059)
 
-const { chunksDecode } = __nccwpck_require__(9927)
+const { chunksDecode } = __nccwpck_require__(2519)
 const CHUNK_LIMIT = 128 * 1024
 
 async function getResolveErrorBodyCallback ({ callback, body, contentType, statusCode, statusMessage, headers }) {
@@ -1962,16 +1962,16 @@ module.exports = {
 
 /***/ }),
 
-/***/ 9136:
+/***/ 1952:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const net = __nccwpck_require__(7030)
 const assert = __nccwpck_require__(4589)
-const util = __nccwpck_require__(3440)
-const { InvalidArgumentError, ConnectTimeoutError } = __nccwpck_require__(8707)
-const timers = __nccwpck_require__(6603)
+const util = __nccwpck_require__(2272)
+const { InvalidArgumentError, ConnectTimeoutError } = __nccwpck_require__(1059)
+const timers = __nccwpck_require__(7787)
 
 function noop () {}
 
@@ -2209,7 +2209,7 @@ module.exports = buildConnector
 
 /***/ }),
 
-/***/ 735:
+/***/ 7887:
 /***/ ((module) => {
 
 
@@ -2334,7 +2334,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 2414:
+/***/ 5726:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -2543,7 +2543,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 8707:
+/***/ 1059:
 /***/ ((module) => {
 
 
@@ -2975,7 +2975,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4655:
+/***/ 2543:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -2983,7 +2983,7 @@ module.exports = {
 const {
   InvalidArgumentError,
   NotSupportedError
-} = __nccwpck_require__(8707)
+} = __nccwpck_require__(1059)
 const assert = __nccwpck_require__(4589)
 const {
   isValidHTTPToken,
@@ -2998,9 +2998,9 @@ const {
   validateHandler,
   getServerName,
   normalizedMethodRecords
-} = __nccwpck_require__(3440)
-const { channels } = __nccwpck_require__(2414)
-const { headerNameLowerCasedRecord } = __nccwpck_require__(735)
+} = __nccwpck_require__(2272)
+const { channels } = __nccwpck_require__(5726)
+const { headerNameLowerCasedRecord } = __nccwpck_require__(7887)
 
 // Verifies that a given path is valid does not contain control chars \x00 to \x20
 const invalidPathRegex = /[^\u0021-\u00ff]/
@@ -3464,7 +3464,7 @@ module.exports = Request
 
 /***/ }),
 
-/***/ 6443:
+/***/ 1003:
 /***/ ((module) => {
 
 module.exports = {
@@ -3538,7 +3538,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 7752:
+/***/ 9112:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -3546,7 +3546,7 @@ module.exports = {
 const {
   wellknownHeaderNames,
   headerNameLowerCasedRecord
-} = __nccwpck_require__(735)
+} = __nccwpck_require__(7887)
 
 class TstNode {
   /** @type {any} */
@@ -3697,13 +3697,13 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3440:
+/***/ 2272:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const assert = __nccwpck_require__(4589)
-const { kDestroyed, kBodyUsed, kListeners, kBody } = __nccwpck_require__(6443)
+const { kDestroyed, kBodyUsed, kListeners, kBody } = __nccwpck_require__(1003)
 const { IncomingMessage } = __nccwpck_require__(7067)
 const stream = __nccwpck_require__(7075)
 const net = __nccwpck_require__(7030)
@@ -3711,9 +3711,9 @@ const { Blob } = __nccwpck_require__(4573)
 const nodeUtil = __nccwpck_require__(7975)
 const { stringify } = __nccwpck_require__(1792)
 const { EventEmitter: EE } = __nccwpck_require__(8474)
-const { InvalidArgumentError } = __nccwpck_require__(8707)
-const { headerNameLowerCasedRecord } = __nccwpck_require__(735)
-const { tree } = __nccwpck_require__(7752)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
+const { headerNameLowerCasedRecord } = __nccwpck_require__(7887)
+const { tree } = __nccwpck_require__(9112)
 
 const [nodeMajor, nodeMinor] = process.versions.node.split('.').map(v => Number(v))
 
@@ -4423,18 +4423,18 @@ module.exports = {
 
 /***/ }),
 
-/***/ 7405:
+/***/ 3389:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { InvalidArgumentError } = __nccwpck_require__(8707)
-const { kClients, kRunning, kClose, kDestroy, kDispatch, kInterceptors } = __nccwpck_require__(6443)
-const DispatcherBase = __nccwpck_require__(1841)
-const Pool = __nccwpck_require__(628)
-const Client = __nccwpck_require__(3701)
-const util = __nccwpck_require__(3440)
-const createRedirectInterceptor = __nccwpck_require__(5092)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
+const { kClients, kRunning, kClose, kDestroy, kDispatch, kInterceptors } = __nccwpck_require__(1003)
+const DispatcherBase = __nccwpck_require__(8641)
+const Pool = __nccwpck_require__(20)
+const Client = __nccwpck_require__(5061)
+const util = __nccwpck_require__(2272)
+const createRedirectInterceptor = __nccwpck_require__(2276)
 
 const kOnConnect = Symbol('onConnect')
 const kOnDisconnect = Symbol('onDisconnect')
@@ -4563,7 +4563,7 @@ module.exports = Agent
 
 /***/ }),
 
-/***/ 837:
+/***/ 9989:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -4571,7 +4571,7 @@ module.exports = Agent
 const {
   BalancedPoolMissingUpstreamError,
   InvalidArgumentError
-} = __nccwpck_require__(8707)
+} = __nccwpck_require__(1059)
 const {
   PoolBase,
   kClients,
@@ -4579,10 +4579,10 @@ const {
   kAddClient,
   kRemoveClient,
   kGetDispatcher
-} = __nccwpck_require__(2128)
-const Pool = __nccwpck_require__(628)
-const { kUrl, kInterceptors } = __nccwpck_require__(6443)
-const { parseOrigin } = __nccwpck_require__(3440)
+} = __nccwpck_require__(7632)
+const Pool = __nccwpck_require__(20)
+const { kUrl, kInterceptors } = __nccwpck_require__(1003)
+const { parseOrigin } = __nccwpck_require__(2272)
 const kFactory = Symbol('factory')
 
 const kOptions = Symbol('options')
@@ -4779,7 +4779,7 @@ module.exports = BalancedPool
 
 /***/ }),
 
-/***/ 637:
+/***/ 1021:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -4787,9 +4787,9 @@ module.exports = BalancedPool
 /* global WebAssembly */
 
 const assert = __nccwpck_require__(4589)
-const util = __nccwpck_require__(3440)
-const { channels } = __nccwpck_require__(2414)
-const timers = __nccwpck_require__(6603)
+const util = __nccwpck_require__(2272)
+const { channels } = __nccwpck_require__(5726)
+const timers = __nccwpck_require__(7787)
 const {
   RequestContentLengthMismatchError,
   ResponseContentLengthMismatchError,
@@ -4802,7 +4802,7 @@ const {
   BodyTimeoutError,
   HTTPParserError,
   ResponseExceededMaxSizeError
-} = __nccwpck_require__(8707)
+} = __nccwpck_require__(1059)
 const {
   kUrl,
   kReset,
@@ -4835,9 +4835,9 @@ const {
   kOnError,
   kResume,
   kHTTPContext
-} = __nccwpck_require__(6443)
+} = __nccwpck_require__(1003)
 
-const constants = __nccwpck_require__(2824)
+const constants = __nccwpck_require__(3512)
 const EMPTY_BUF = Buffer.alloc(0)
 const FastBuffer = Buffer[Symbol.species]
 const addListener = util.addListener
@@ -4849,11 +4849,11 @@ const kSocketUsed = Symbol('kSocketUsed')
 let extractBody
 
 async function lazyllhttp () {
-  const llhttpWasmData = process.env.JEST_WORKER_ID ? __nccwpck_require__(3870) : undefined
+  const llhttpWasmData = process.env.JEST_WORKER_ID ? __nccwpck_require__(1630) : undefined
 
   let mod
   try {
-    mod = await WebAssembly.compile(__nccwpck_require__(3434))
+    mod = await WebAssembly.compile(__nccwpck_require__(4826))
   } catch (e) {
     /* istanbul ignore next */
 
@@ -4861,7 +4861,7 @@ async function lazyllhttp () {
     // being enabled, but the occurring of this other error
     // * https://github.com/emscripten-core/emscripten/issues/11495
     // got me to remove that check to avoid breaking Node 12.
-    mod = await WebAssembly.compile(llhttpWasmData || __nccwpck_require__(3870))
+    mod = await WebAssembly.compile(llhttpWasmData || __nccwpck_require__(1630))
   }
 
   return await WebAssembly.instantiate(mod, {
@@ -5776,7 +5776,7 @@ function writeH1 (client, request) {
 
   if (util.isFormDataLike(body)) {
     if (!extractBody) {
-      extractBody = (__nccwpck_require__(4492).extractBody)
+      extractBody = (__nccwpck_require__(9852).extractBody)
     }
 
     const [bodyStream, contentType] = extractBody(body)
@@ -6299,7 +6299,7 @@ module.exports = connectH1
 
 /***/ }),
 
-/***/ 8788:
+/***/ 2820:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -6307,13 +6307,13 @@ module.exports = connectH1
 const assert = __nccwpck_require__(4589)
 const { errorMonitor } = __nccwpck_require__(8474)
 const { pipeline } = __nccwpck_require__(7075)
-const util = __nccwpck_require__(3440)
+const util = __nccwpck_require__(2272)
 const {
   RequestContentLengthMismatchError,
   RequestAbortedError,
   SocketError,
   InformationalError
-} = __nccwpck_require__(8707)
+} = __nccwpck_require__(1059)
 const {
   kUrl,
   kReset,
@@ -6332,7 +6332,7 @@ const {
   kResume,
   kSize,
   kHTTPContext
-} = __nccwpck_require__(6443)
+} = __nccwpck_require__(1003)
 
 const kOpenStreams = Symbol('open streams')
 
@@ -6738,7 +6738,7 @@ function writeH2 (client, request) {
   let contentLength = util.bodyLength(body)
 
   if (util.isFormDataLike(body)) {
-    extractBody ??= (__nccwpck_require__(4492).extractBody)
+    extractBody ??= (__nccwpck_require__(9852).extractBody)
 
     const [bodyStream, contentType] = extractBody(body)
     headers['content-type'] = contentType
@@ -7098,7 +7098,7 @@ module.exports = connectH2
 
 /***/ }),
 
-/***/ 3701:
+/***/ 5061:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 // @ts-check
@@ -7108,16 +7108,16 @@ module.exports = connectH2
 const assert = __nccwpck_require__(4589)
 const net = __nccwpck_require__(7030)
 const http = __nccwpck_require__(7067)
-const util = __nccwpck_require__(3440)
-const { channels } = __nccwpck_require__(2414)
-const Request = __nccwpck_require__(4655)
-const DispatcherBase = __nccwpck_require__(1841)
+const util = __nccwpck_require__(2272)
+const { channels } = __nccwpck_require__(5726)
+const Request = __nccwpck_require__(2543)
+const DispatcherBase = __nccwpck_require__(8641)
 const {
   InvalidArgumentError,
   InformationalError,
   ClientDestroyedError
-} = __nccwpck_require__(8707)
-const buildConnector = __nccwpck_require__(9136)
+} = __nccwpck_require__(1059)
+const buildConnector = __nccwpck_require__(1952)
 const {
   kUrl,
   kServerName,
@@ -7159,9 +7159,9 @@ const {
   kHTTPContext,
   kMaxConcurrentStreams,
   kResume
-} = __nccwpck_require__(6443)
-const connectH1 = __nccwpck_require__(637)
-const connectH2 = __nccwpck_require__(8788)
+} = __nccwpck_require__(1003)
+const connectH1 = __nccwpck_require__(1021)
+const connectH2 = __nccwpck_require__(2820)
 let deprecatedInterceptorWarned = false
 
 const kClosedResolve = Symbol('kClosedResolve')
@@ -7469,7 +7469,7 @@ class Client extends DispatcherBase {
   }
 }
 
-const createRedirectInterceptor = __nccwpck_require__(5092)
+const createRedirectInterceptor = __nccwpck_require__(2276)
 
 function onError (client, err) {
   if (
@@ -7729,19 +7729,19 @@ module.exports = Client
 
 /***/ }),
 
-/***/ 1841:
+/***/ 8641:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const buffer = __nccwpck_require__(4573)
-const Dispatcher = __nccwpck_require__(883)
+const Dispatcher = __nccwpck_require__(2243)
 const {
   ClientDestroyedError,
   ClientClosedError,
   InvalidArgumentError
-} = __nccwpck_require__(8707)
-const { kDestroy, kClose, kClosed, kDestroyed, kDispatch, kInterceptors } = __nccwpck_require__(6443)
+} = __nccwpck_require__(1059)
+const { kDestroy, kClose, kClosed, kDestroyed, kDispatch, kInterceptors } = __nccwpck_require__(1003)
 
 const kOnDestroyed = Symbol('onDestroyed')
 const kOnClosed = Symbol('onClosed')
@@ -7944,7 +7944,7 @@ module.exports = DispatcherBase
 
 /***/ }),
 
-/***/ 883:
+/***/ 2243:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -8016,15 +8016,15 @@ module.exports = Dispatcher
 
 /***/ }),
 
-/***/ 3137:
+/***/ 2785:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const DispatcherBase = __nccwpck_require__(1841)
-const { kClose, kDestroy, kClosed, kDestroyed, kDispatch, kNoProxyAgent, kHttpProxyAgent, kHttpsProxyAgent } = __nccwpck_require__(6443)
-const ProxyAgent = __nccwpck_require__(6672)
-const Agent = __nccwpck_require__(7405)
+const DispatcherBase = __nccwpck_require__(8641)
+const { kClose, kDestroy, kClosed, kDestroyed, kDispatch, kNoProxyAgent, kHttpProxyAgent, kHttpsProxyAgent } = __nccwpck_require__(1003)
+const ProxyAgent = __nccwpck_require__(7408)
+const Agent = __nccwpck_require__(3389)
 
 const DEFAULT_PORTS = {
   'http:': 80,
@@ -8183,7 +8183,7 @@ module.exports = EnvHttpProxyAgent
 
 /***/ }),
 
-/***/ 4660:
+/***/ 9220:
 /***/ ((module) => {
 
 /* eslint-disable */
@@ -8307,15 +8307,15 @@ module.exports = class FixedQueue {
 
 /***/ }),
 
-/***/ 2128:
+/***/ 7632:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const DispatcherBase = __nccwpck_require__(1841)
-const FixedQueue = __nccwpck_require__(4660)
-const { kConnected, kSize, kRunning, kPending, kQueued, kBusy, kFree, kUrl, kClose, kDestroy, kDispatch } = __nccwpck_require__(6443)
-const PoolStats = __nccwpck_require__(3246)
+const DispatcherBase = __nccwpck_require__(8641)
+const FixedQueue = __nccwpck_require__(9220)
+const { kConnected, kSize, kRunning, kPending, kQueued, kBusy, kFree, kUrl, kClose, kDestroy, kDispatch } = __nccwpck_require__(1003)
+const PoolStats = __nccwpck_require__(398)
 
 const kClients = Symbol('clients')
 const kNeedDrain = Symbol('needDrain')
@@ -8508,10 +8508,10 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3246:
+/***/ 398:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
-const { kFree, kConnected, kPending, kQueued, kRunning, kSize } = __nccwpck_require__(6443)
+const { kFree, kConnected, kPending, kQueued, kRunning, kSize } = __nccwpck_require__(1003)
 const kPool = Symbol('pool')
 
 class PoolStats {
@@ -8549,7 +8549,7 @@ module.exports = PoolStats
 
 /***/ }),
 
-/***/ 628:
+/***/ 20:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -8560,14 +8560,14 @@ const {
   kNeedDrain,
   kAddClient,
   kGetDispatcher
-} = __nccwpck_require__(2128)
-const Client = __nccwpck_require__(3701)
+} = __nccwpck_require__(7632)
+const Client = __nccwpck_require__(5061)
 const {
   InvalidArgumentError
-} = __nccwpck_require__(8707)
-const util = __nccwpck_require__(3440)
-const { kUrl, kInterceptors } = __nccwpck_require__(6443)
-const buildConnector = __nccwpck_require__(9136)
+} = __nccwpck_require__(1059)
+const util = __nccwpck_require__(2272)
+const { kUrl, kInterceptors } = __nccwpck_require__(1003)
+const buildConnector = __nccwpck_require__(1952)
 
 const kOptions = Symbol('options')
 const kConnections = Symbol('connections')
@@ -8663,19 +8663,19 @@ module.exports = Pool
 
 /***/ }),
 
-/***/ 6672:
+/***/ 7408:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kProxy, kClose, kDestroy, kDispatch, kInterceptors } = __nccwpck_require__(6443)
+const { kProxy, kClose, kDestroy, kDispatch, kInterceptors } = __nccwpck_require__(1003)
 const { URL } = __nccwpck_require__(3136)
-const Agent = __nccwpck_require__(7405)
-const Pool = __nccwpck_require__(628)
-const DispatcherBase = __nccwpck_require__(1841)
-const { InvalidArgumentError, RequestAbortedError, SecureProxyConnectionError } = __nccwpck_require__(8707)
-const buildConnector = __nccwpck_require__(9136)
-const Client = __nccwpck_require__(3701)
+const Agent = __nccwpck_require__(3389)
+const Pool = __nccwpck_require__(20)
+const DispatcherBase = __nccwpck_require__(8641)
+const { InvalidArgumentError, RequestAbortedError, SecureProxyConnectionError } = __nccwpck_require__(1059)
+const buildConnector = __nccwpck_require__(1952)
+const Client = __nccwpck_require__(5061)
 
 const kAgent = Symbol('proxy agent')
 const kClient = Symbol('proxy client')
@@ -8944,13 +8944,13 @@ module.exports = ProxyAgent
 
 /***/ }),
 
-/***/ 50:
+/***/ 8610:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const Dispatcher = __nccwpck_require__(883)
-const RetryHandler = __nccwpck_require__(7816)
+const Dispatcher = __nccwpck_require__(2243)
+const RetryHandler = __nccwpck_require__(1131)
 
 class RetryAgent extends Dispatcher {
   #agent = null
@@ -8986,7 +8986,7 @@ module.exports = RetryAgent
 
 /***/ }),
 
-/***/ 2581:
+/***/ 8085:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -8994,8 +8994,8 @@ module.exports = RetryAgent
 // We include a version number for the Dispatcher API. In case of breaking changes,
 // this version number must be increased to avoid conflicts.
 const globalDispatcher = Symbol.for('undici.globalDispatcher.1')
-const { InvalidArgumentError } = __nccwpck_require__(8707)
-const Agent = __nccwpck_require__(7405)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
+const Agent = __nccwpck_require__(3389)
 
 if (getGlobalDispatcher() === undefined) {
   setGlobalDispatcher(new Agent())
@@ -9025,7 +9025,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 8155:
+/***/ 5579:
 /***/ ((module) => {
 
 
@@ -9076,15 +9076,15 @@ module.exports = class DecoratorHandler {
 
 /***/ }),
 
-/***/ 8754:
+/***/ 9714:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const util = __nccwpck_require__(3440)
-const { kBodyUsed } = __nccwpck_require__(6443)
+const util = __nccwpck_require__(2272)
+const { kBodyUsed } = __nccwpck_require__(1003)
 const assert = __nccwpck_require__(4589)
-const { InvalidArgumentError } = __nccwpck_require__(8707)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
 const EE = __nccwpck_require__(8474)
 
 const redirectableStatusCodes = [300, 301, 302, 303, 307, 308]
@@ -9315,20 +9315,20 @@ module.exports = RedirectHandler
 
 /***/ }),
 
-/***/ 7816:
+/***/ 1131:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 const assert = __nccwpck_require__(4589)
 
-const { kRetryHandlerDefaultRetry } = __nccwpck_require__(6443)
-const { RequestRetryError } = __nccwpck_require__(8707)
+const { kRetryHandlerDefaultRetry } = __nccwpck_require__(1003)
+const { RequestRetryError } = __nccwpck_require__(1059)
 const {
   isDisturbed,
   parseHeaders,
   parseRangeHeader,
   wrapRequestBody
-} = __nccwpck_require__(3440)
+} = __nccwpck_require__(2272)
 
 function calculateRetryAfterHeader (retryAfter) {
   const current = Date.now()
@@ -9759,14 +9759,14 @@ module.exports = RetryHandler
 
 /***/ }),
 
-/***/ 379:
+/***/ 1643:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 const { isIP } = __nccwpck_require__(7030)
 const { lookup } = __nccwpck_require__(610)
-const DecoratorHandler = __nccwpck_require__(8155)
-const { InvalidArgumentError, InformationalError } = __nccwpck_require__(8707)
+const DecoratorHandler = __nccwpck_require__(5579)
+const { InvalidArgumentError, InformationalError } = __nccwpck_require__(1059)
 const maxInt = Math.pow(2, 31) - 1
 
 class DNSInstance {
@@ -10141,14 +10141,14 @@ module.exports = interceptorOpts => {
 
 /***/ }),
 
-/***/ 8060:
+/***/ 5596:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const util = __nccwpck_require__(3440)
-const { InvalidArgumentError, RequestAbortedError } = __nccwpck_require__(8707)
-const DecoratorHandler = __nccwpck_require__(8155)
+const util = __nccwpck_require__(2272)
+const { InvalidArgumentError, RequestAbortedError } = __nccwpck_require__(1059)
+const DecoratorHandler = __nccwpck_require__(5579)
 
 class DumpHandler extends DecoratorHandler {
   #maxSize = 1024 * 1024
@@ -10271,12 +10271,12 @@ module.exports = createDumpInterceptor
 
 /***/ }),
 
-/***/ 5092:
+/***/ 2276:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const RedirectHandler = __nccwpck_require__(8754)
+const RedirectHandler = __nccwpck_require__(9714)
 
 function createRedirectInterceptor ({ maxRedirections: defaultMaxRedirections }) {
   return (dispatch) => {
@@ -10299,11 +10299,11 @@ module.exports = createRedirectInterceptor
 
 /***/ }),
 
-/***/ 1514:
+/***/ 1530:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
-const RedirectHandler = __nccwpck_require__(8754)
+const RedirectHandler = __nccwpck_require__(9714)
 
 module.exports = opts => {
   const globalMaxRedirections = opts?.maxRedirections
@@ -10330,11 +10330,11 @@ module.exports = opts => {
 
 /***/ }),
 
-/***/ 2026:
+/***/ 7114:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
-const RetryHandler = __nccwpck_require__(7816)
+const RetryHandler = __nccwpck_require__(1131)
 
 module.exports = globalOpts => {
   return dispatch => {
@@ -10356,13 +10356,13 @@ module.exports = globalOpts => {
 
 /***/ }),
 
-/***/ 2824:
+/***/ 3512:
 /***/ ((__unused_webpack_module, exports, __nccwpck_require__) => {
 
 
 Object.defineProperty(exports, "__esModule", ({ value: true }));
 exports.SPECIAL_HEADERS = exports.HEADER_STATE = exports.MINOR = exports.MAJOR = exports.CONNECTION_TOKEN_CHARS = exports.HEADER_CHARS = exports.TOKEN = exports.STRICT_TOKEN = exports.HEX = exports.URL_CHAR = exports.STRICT_URL_CHAR = exports.USERINFO_CHARS = exports.MARK = exports.ALPHANUM = exports.NUM = exports.HEX_MAP = exports.NUM_MAP = exports.ALPHA = exports.FINISH = exports.H_METHOD_MAP = exports.METHOD_MAP = exports.METHODS_RTSP = exports.METHODS_ICE = exports.METHODS_HTTP = exports.METHODS = exports.LENIENT_FLAGS = exports.FLAGS = exports.TYPE = exports.ERROR = void 0;
-const utils_1 = __nccwpck_require__(172);
+const utils_1 = __nccwpck_require__(6972);
 // C headers
 var ERROR;
 (function (ERROR) {
@@ -10640,7 +10640,7 @@ exports.SPECIAL_HEADERS = {
 
 /***/ }),
 
-/***/ 3870:
+/***/ 1630:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -10652,7 +10652,7 @@ module.exports = Buffer.from('AGFzbQEAAAABJwdgAX8Bf2ADf39/AX9gAX8AYAJ/fwBgBH9/f3
 
 /***/ }),
 
-/***/ 3434:
+/***/ 4826:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -10664,7 +10664,7 @@ module.exports = Buffer.from('AGFzbQEAAAABJwdgAX8Bf2ADf39/AX9gAX8AYAJ/fwBgBH9/f3
 
 /***/ }),
 
-/***/ 172:
+/***/ 6972:
 /***/ ((__unused_webpack_module, exports) => {
 
 
@@ -10685,13 +10685,13 @@ exports.enumToMap = enumToMap;
 
 /***/ }),
 
-/***/ 7501:
+/***/ 2781:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kClients } = __nccwpck_require__(6443)
-const Agent = __nccwpck_require__(7405)
+const { kClients } = __nccwpck_require__(1003)
+const Agent = __nccwpck_require__(3389)
 const {
   kAgent,
   kMockAgentSet,
@@ -10702,14 +10702,14 @@ const {
   kGetNetConnect,
   kOptions,
   kFactory
-} = __nccwpck_require__(1117)
-const MockClient = __nccwpck_require__(7365)
-const MockPool = __nccwpck_require__(4004)
-const { matchValue, buildMockOptions } = __nccwpck_require__(3397)
-const { InvalidArgumentError, UndiciError } = __nccwpck_require__(8707)
-const Dispatcher = __nccwpck_require__(883)
-const Pluralizer = __nccwpck_require__(1529)
-const PendingInterceptorsFormatter = __nccwpck_require__(6142)
+} = __nccwpck_require__(1501)
+const MockClient = __nccwpck_require__(6197)
+const MockPool = __nccwpck_require__(9396)
+const { matchValue, buildMockOptions } = __nccwpck_require__(1205)
+const { InvalidArgumentError, UndiciError } = __nccwpck_require__(1059)
+const Dispatcher = __nccwpck_require__(2243)
+const Pluralizer = __nccwpck_require__(8233)
+const PendingInterceptorsFormatter = __nccwpck_require__(6110)
 
 class MockAgent extends Dispatcher {
   constructor (opts) {
@@ -10852,14 +10852,14 @@ module.exports = MockAgent
 
 /***/ }),
 
-/***/ 7365:
+/***/ 6197:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { promisify } = __nccwpck_require__(7975)
-const Client = __nccwpck_require__(3701)
-const { buildMockDispatch } = __nccwpck_require__(3397)
+const Client = __nccwpck_require__(5061)
+const { buildMockDispatch } = __nccwpck_require__(1205)
 const {
   kDispatches,
   kMockAgent,
@@ -10868,10 +10868,10 @@ const {
   kOrigin,
   kOriginalDispatch,
   kConnected
-} = __nccwpck_require__(1117)
-const { MockInterceptor } = __nccwpck_require__(1511)
-const Symbols = __nccwpck_require__(6443)
-const { InvalidArgumentError } = __nccwpck_require__(8707)
+} = __nccwpck_require__(1501)
+const { MockInterceptor } = __nccwpck_require__(3319)
+const Symbols = __nccwpck_require__(1003)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
 
 /**
  * MockClient provides an API that extends the Client to influence the mockDispatches.
@@ -10918,12 +10918,12 @@ module.exports = MockClient
 
 /***/ }),
 
-/***/ 2429:
+/***/ 9037:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { UndiciError } = __nccwpck_require__(8707)
+const { UndiciError } = __nccwpck_require__(1059)
 
 const kMockNotMatchedError = Symbol.for('undici.error.UND_MOCK_ERR_MOCK_NOT_MATCHED')
 
@@ -10953,12 +10953,12 @@ module.exports = {
 
 /***/ }),
 
-/***/ 1511:
+/***/ 3319:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { getResponseData, buildKey, addMockDispatch } = __nccwpck_require__(3397)
+const { getResponseData, buildKey, addMockDispatch } = __nccwpck_require__(1205)
 const {
   kDispatches,
   kDispatchKey,
@@ -10966,9 +10966,9 @@ const {
   kDefaultTrailers,
   kContentLength,
   kMockDispatch
-} = __nccwpck_require__(1117)
-const { InvalidArgumentError } = __nccwpck_require__(8707)
-const { buildURL } = __nccwpck_require__(3440)
+} = __nccwpck_require__(1501)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
+const { buildURL } = __nccwpck_require__(2272)
 
 /**
  * Defines the scope API for an interceptor reply
@@ -11167,14 +11167,14 @@ module.exports.MockScope = MockScope
 
 /***/ }),
 
-/***/ 4004:
+/***/ 9396:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { promisify } = __nccwpck_require__(7975)
-const Pool = __nccwpck_require__(628)
-const { buildMockDispatch } = __nccwpck_require__(3397)
+const Pool = __nccwpck_require__(20)
+const { buildMockDispatch } = __nccwpck_require__(1205)
 const {
   kDispatches,
   kMockAgent,
@@ -11183,10 +11183,10 @@ const {
   kOrigin,
   kOriginalDispatch,
   kConnected
-} = __nccwpck_require__(1117)
-const { MockInterceptor } = __nccwpck_require__(1511)
-const Symbols = __nccwpck_require__(6443)
-const { InvalidArgumentError } = __nccwpck_require__(8707)
+} = __nccwpck_require__(1501)
+const { MockInterceptor } = __nccwpck_require__(3319)
+const Symbols = __nccwpck_require__(1003)
+const { InvalidArgumentError } = __nccwpck_require__(1059)
 
 /**
  * MockPool provides an API that extends the Pool to influence the mockDispatches.
@@ -11233,7 +11233,7 @@ module.exports = MockPool
 
 /***/ }),
 
-/***/ 1117:
+/***/ 1501:
 /***/ ((module) => {
 
 
@@ -11263,20 +11263,20 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3397:
+/***/ 1205:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { MockNotMatchedError } = __nccwpck_require__(2429)
+const { MockNotMatchedError } = __nccwpck_require__(9037)
 const {
   kDispatches,
   kMockAgent,
   kOriginalDispatch,
   kOrigin,
   kGetNetConnect
-} = __nccwpck_require__(1117)
-const { buildURL } = __nccwpck_require__(3440)
+} = __nccwpck_require__(1501)
+const { buildURL } = __nccwpck_require__(2272)
 const { STATUS_CODES } = __nccwpck_require__(7067)
 const {
   types: {
@@ -11637,7 +11637,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 6142:
+/***/ 6110:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -11687,7 +11687,7 @@ module.exports = class PendingInterceptorsFormatter {
 
 /***/ }),
 
-/***/ 1529:
+/***/ 8233:
 /***/ ((module) => {
 
 
@@ -11723,7 +11723,7 @@ module.exports = class Pluralizer {
 
 /***/ }),
 
-/***/ 6603:
+/***/ 7787:
 /***/ ((module) => {
 
 
@@ -12153,20 +12153,20 @@ module.exports = {
 
 /***/ }),
 
-/***/ 9634:
+/***/ 3186:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kConstruct } = __nccwpck_require__(109)
-const { urlEquals, getFieldValues } = __nccwpck_require__(6798)
-const { kEnumerableProperty, isDisturbed } = __nccwpck_require__(3440)
-const { webidl } = __nccwpck_require__(5893)
-const { Response, cloneResponse, fromInnerResponse } = __nccwpck_require__(9051)
-const { Request, fromInnerRequest } = __nccwpck_require__(9967)
-const { kState } = __nccwpck_require__(3627)
-const { fetching } = __nccwpck_require__(4398)
-const { urlIsHttpHttpsScheme, createDeferredPromise, readAllBytes } = __nccwpck_require__(3168)
+const { kConstruct } = __nccwpck_require__(3165)
+const { urlEquals, getFieldValues } = __nccwpck_require__(7406)
+const { kEnumerableProperty, isDisturbed } = __nccwpck_require__(2272)
+const { webidl } = __nccwpck_require__(1861)
+const { Response, cloneResponse, fromInnerResponse } = __nccwpck_require__(1627)
+const { Request, fromInnerRequest } = __nccwpck_require__(268)
+const { kState } = __nccwpck_require__(907)
+const { fetching } = __nccwpck_require__(3345)
+const { urlIsHttpHttpsScheme, createDeferredPromise, readAllBytes } = __nccwpck_require__(1168)
 const assert = __nccwpck_require__(4589)
 
 /**
@@ -13019,15 +13019,15 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3245:
+/***/ 4045:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kConstruct } = __nccwpck_require__(109)
-const { Cache } = __nccwpck_require__(9634)
-const { webidl } = __nccwpck_require__(5893)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
+const { kConstruct } = __nccwpck_require__(3165)
+const { Cache } = __nccwpck_require__(3186)
+const { webidl } = __nccwpck_require__(1861)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
 
 class CacheStorage {
   /**
@@ -13178,26 +13178,26 @@ module.exports = {
 
 /***/ }),
 
-/***/ 109:
+/***/ 3165:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 module.exports = {
-  kConstruct: (__nccwpck_require__(6443).kConstruct)
+  kConstruct: (__nccwpck_require__(1003).kConstruct)
 }
 
 
 /***/ }),
 
-/***/ 6798:
+/***/ 7406:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const assert = __nccwpck_require__(4589)
-const { URLSerializer } = __nccwpck_require__(1900)
-const { isValidHeaderName } = __nccwpck_require__(3168)
+const { URLSerializer } = __nccwpck_require__(428)
+const { isValidHeaderName } = __nccwpck_require__(1168)
 
 /**
  * @see https://url.spec.whatwg.org/#concept-url-equals
@@ -13242,7 +13242,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 1276:
+/***/ 2044:
 /***/ ((module) => {
 
 
@@ -13261,15 +13261,15 @@ module.exports = {
 
 /***/ }),
 
-/***/ 9061:
+/***/ 6693:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { parseSetCookie } = __nccwpck_require__(1978)
-const { stringify } = __nccwpck_require__(7797)
-const { webidl } = __nccwpck_require__(5893)
-const { Headers } = __nccwpck_require__(660)
+const { parseSetCookie } = __nccwpck_require__(7818)
+const { stringify } = __nccwpck_require__(1061)
+const { webidl } = __nccwpck_require__(1861)
+const { Headers } = __nccwpck_require__(548)
 
 /**
  * @typedef {Object} Cookie
@@ -13452,14 +13452,14 @@ module.exports = {
 
 /***/ }),
 
-/***/ 1978:
+/***/ 7818:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { maxNameValuePairSize, maxAttributeValueSize } = __nccwpck_require__(1276)
-const { isCTLExcludingHtab } = __nccwpck_require__(7797)
-const { collectASequenceOfCodePointsFast } = __nccwpck_require__(1900)
+const { maxNameValuePairSize, maxAttributeValueSize } = __nccwpck_require__(2044)
+const { isCTLExcludingHtab } = __nccwpck_require__(1061)
+const { collectASequenceOfCodePointsFast } = __nccwpck_require__(428)
 const assert = __nccwpck_require__(4589)
 
 /**
@@ -13769,7 +13769,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 7797:
+/***/ 1061:
 /***/ ((module) => {
 
 
@@ -14128,13 +14128,13 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4031:
+/***/ 3535:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 const buffer = __nccwpck_require__(4573)
 const { Transform } = __nccwpck_require__(7075)
-const { isASCIINumber, isValidLastEventId } = __nccwpck_require__(4811)
+const { isASCIINumber, isValidLastEventId } = __nccwpck_require__(9003)
 
 /**
  * @type {number[]} BOM
@@ -14709,23 +14709,23 @@ module.exports = {
 
 /***/ }),
 
-/***/ 1238:
+/***/ 8742:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { pipeline } = __nccwpck_require__(7075)
-const { fetching } = __nccwpck_require__(4398)
-const { makeRequest } = __nccwpck_require__(9967)
-const { webidl } = __nccwpck_require__(5893)
-const { EventSourceStream } = __nccwpck_require__(4031)
-const { parseMIMEType } = __nccwpck_require__(1900)
-const { createFastMessageEvent } = __nccwpck_require__(5188)
-const { isNetworkError } = __nccwpck_require__(9051)
-const { delay } = __nccwpck_require__(4811)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
-const { environmentSettingsObject } = __nccwpck_require__(3168)
-const { getGlobalDispatcher } = __nccwpck_require__(2581)
+const { fetching } = __nccwpck_require__(3345)
+const { makeRequest } = __nccwpck_require__(268)
+const { webidl } = __nccwpck_require__(1861)
+const { EventSourceStream } = __nccwpck_require__(3535)
+const { parseMIMEType } = __nccwpck_require__(428)
+const { createFastMessageEvent } = __nccwpck_require__(5924)
+const { isNetworkError } = __nccwpck_require__(1627)
+const { delay } = __nccwpck_require__(9003)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
+const { environmentSettingsObject } = __nccwpck_require__(1168)
+const { getGlobalDispatcher } = __nccwpck_require__(8085)
 
 let experimentalWarned = false
 
@@ -15199,7 +15199,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4811:
+/***/ 9003:
 /***/ ((module) => {
 
 
@@ -15243,12 +15243,12 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4492:
+/***/ 9852:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const util = __nccwpck_require__(3440)
+const util = __nccwpck_require__(2272)
 const {
   ReadableStreamFrom,
   isBlobLike,
@@ -15258,16 +15258,16 @@ const {
   fullyReadBody,
   extractMimeType,
   utf8DecodeBytes
-} = __nccwpck_require__(3168)
-const { FormData } = __nccwpck_require__(5910)
-const { kState } = __nccwpck_require__(3627)
-const { webidl } = __nccwpck_require__(5893)
+} = __nccwpck_require__(1168)
+const { FormData } = __nccwpck_require__(2134)
+const { kState } = __nccwpck_require__(907)
+const { webidl } = __nccwpck_require__(1861)
 const { Blob } = __nccwpck_require__(4573)
 const assert = __nccwpck_require__(4589)
 const { isErrored, isDisturbed } = __nccwpck_require__(7075)
 const { isArrayBuffer } = __nccwpck_require__(3429)
-const { serializeAMimeType } = __nccwpck_require__(1900)
-const { multipartFormDataParser } = __nccwpck_require__(116)
+const { serializeAMimeType } = __nccwpck_require__(428)
+const { multipartFormDataParser } = __nccwpck_require__(948)
 let random
 
 try {
@@ -15779,7 +15779,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4495:
+/***/ 5055:
 /***/ ((module) => {
 
 
@@ -15910,7 +15910,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 1900:
+/***/ 428:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -16661,12 +16661,12 @@ module.exports = {
 
 /***/ }),
 
-/***/ 6653:
+/***/ 8701:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kConnected, kSize } = __nccwpck_require__(6443)
+const { kConnected, kSize } = __nccwpck_require__(1003)
 
 class CompatWeakRef {
   constructor (value) {
@@ -16714,14 +16714,14 @@ module.exports = function () {
 
 /***/ }),
 
-/***/ 7114:
+/***/ 5114:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { Blob, File } = __nccwpck_require__(4573)
-const { kState } = __nccwpck_require__(3627)
-const { webidl } = __nccwpck_require__(5893)
+const { kState } = __nccwpck_require__(907)
+const { webidl } = __nccwpck_require__(1861)
 
 // TODO(@KhafraDev): remove
 class FileLike {
@@ -16847,16 +16847,16 @@ module.exports = { FileLike, isFileLike }
 
 /***/ }),
 
-/***/ 116:
+/***/ 948:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { isUSVString, bufferToLowerCasedHeaderName } = __nccwpck_require__(3440)
-const { utf8DecodeBytes } = __nccwpck_require__(3168)
-const { HTTP_TOKEN_CODEPOINTS, isomorphicDecode } = __nccwpck_require__(1900)
-const { isFileLike } = __nccwpck_require__(7114)
-const { makeEntry } = __nccwpck_require__(5910)
+const { isUSVString, bufferToLowerCasedHeaderName } = __nccwpck_require__(2272)
+const { utf8DecodeBytes } = __nccwpck_require__(1168)
+const { HTTP_TOKEN_CODEPOINTS, isomorphicDecode } = __nccwpck_require__(428)
+const { isFileLike } = __nccwpck_require__(5114)
+const { makeEntry } = __nccwpck_require__(2134)
 const assert = __nccwpck_require__(4589)
 const { File: NodeFile } = __nccwpck_require__(4573)
 
@@ -17328,16 +17328,16 @@ module.exports = {
 
 /***/ }),
 
-/***/ 5910:
+/***/ 2134:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { isBlobLike, iteratorMixin } = __nccwpck_require__(3168)
-const { kState } = __nccwpck_require__(3627)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
-const { FileLike, isFileLike } = __nccwpck_require__(7114)
-const { webidl } = __nccwpck_require__(5893)
+const { isBlobLike, iteratorMixin } = __nccwpck_require__(1168)
+const { kState } = __nccwpck_require__(907)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
+const { FileLike, isFileLike } = __nccwpck_require__(5114)
+const { webidl } = __nccwpck_require__(1861)
 const { File: NativeFile } = __nccwpck_require__(4573)
 const nodeUtil = __nccwpck_require__(7975)
 
@@ -17587,7 +17587,7 @@ module.exports = { FormData, makeEntry }
 
 /***/ }),
 
-/***/ 1059:
+/***/ 5779:
 /***/ ((module) => {
 
 
@@ -17634,21 +17634,21 @@ module.exports = {
 
 /***/ }),
 
-/***/ 660:
+/***/ 548:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 // https://github.com/Ethan-Arrowood/undici-fetch
 
 
 
-const { kConstruct } = __nccwpck_require__(6443)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
+const { kConstruct } = __nccwpck_require__(1003)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
 const {
   iteratorMixin,
   isValidHeaderName,
   isValidHeaderValue
-} = __nccwpck_require__(3168)
-const { webidl } = __nccwpck_require__(5893)
+} = __nccwpck_require__(1168)
+const { webidl } = __nccwpck_require__(1861)
 const assert = __nccwpck_require__(4589)
 const util = __nccwpck_require__(7975)
 
@@ -18328,7 +18328,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 4398:
+/***/ 3345:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 // https://github.com/Ethan-Arrowood/undici-fetch
@@ -18341,9 +18341,9 @@ const {
   filterResponse,
   makeResponse,
   fromInnerResponse
-} = __nccwpck_require__(9051)
-const { HeadersList } = __nccwpck_require__(660)
-const { Request, cloneRequest } = __nccwpck_require__(9967)
+} = __nccwpck_require__(1627)
+const { HeadersList } = __nccwpck_require__(548)
+const { Request, cloneRequest } = __nccwpck_require__(268)
 const zlib = __nccwpck_require__(8522)
 const {
   bytesMatch,
@@ -18379,23 +18379,23 @@ const {
   buildContentRange,
   createInflate,
   extractMimeType
-} = __nccwpck_require__(3168)
-const { kState, kDispatcher } = __nccwpck_require__(3627)
+} = __nccwpck_require__(1168)
+const { kState, kDispatcher } = __nccwpck_require__(907)
 const assert = __nccwpck_require__(4589)
-const { safelyExtractBody, extractBody } = __nccwpck_require__(4492)
+const { safelyExtractBody, extractBody } = __nccwpck_require__(9852)
 const {
   redirectStatusSet,
   nullBodyStatus,
   safeMethodsSet,
   requestBodyHeader,
   subresourceSet
-} = __nccwpck_require__(4495)
+} = __nccwpck_require__(5055)
 const EE = __nccwpck_require__(8474)
 const { Readable, pipeline, finished } = __nccwpck_require__(7075)
-const { addAbortListener, isErrored, isReadable, bufferToLowerCasedHeaderName } = __nccwpck_require__(3440)
-const { dataURLProcessor, serializeAMimeType, minimizeSupportedMimeType } = __nccwpck_require__(1900)
-const { getGlobalDispatcher } = __nccwpck_require__(2581)
-const { webidl } = __nccwpck_require__(5893)
+const { addAbortListener, isErrored, isReadable, bufferToLowerCasedHeaderName } = __nccwpck_require__(2272)
+const { dataURLProcessor, serializeAMimeType, minimizeSupportedMimeType } = __nccwpck_require__(428)
+const { getGlobalDispatcher } = __nccwpck_require__(8085)
+const { webidl } = __nccwpck_require__(1861)
 const { STATUS_CODES } = __nccwpck_require__(7067)
 const GET_OR_HEAD = ['GET', 'HEAD']
 
@@ -20605,23 +20605,23 @@ module.exports = {
 
 /***/ }),
 
-/***/ 9967:
+/***/ 268:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 /* globals AbortController */
 
 
 
-const { extractBody, mixinBody, cloneBody, bodyUnusable } = __nccwpck_require__(4492)
-const { Headers, fill: fillHeaders, HeadersList, setHeadersGuard, getHeadersGuard, setHeadersList, getHeadersList } = __nccwpck_require__(660)
-const { FinalizationRegistry } = __nccwpck_require__(6653)()
-const util = __nccwpck_require__(3440)
+const { extractBody, mixinBody, cloneBody, bodyUnusable } = __nccwpck_require__(9852)
+const { Headers, fill: fillHeaders, HeadersList, setHeadersGuard, getHeadersGuard, setHeadersList, getHeadersList } = __nccwpck_require__(548)
+const { FinalizationRegistry } = __nccwpck_require__(8701)()
+const util = __nccwpck_require__(2272)
 const nodeUtil = __nccwpck_require__(7975)
 const {
   isValidHTTPToken,
   sameOrigin,
   environmentSettingsObject
-} = __nccwpck_require__(3168)
+} = __nccwpck_require__(1168)
 const {
   forbiddenMethodsSet,
   corsSafeListedMethodsSet,
@@ -20631,12 +20631,12 @@ const {
   requestCredentials,
   requestCache,
   requestDuplex
-} = __nccwpck_require__(4495)
+} = __nccwpck_require__(5055)
 const { kEnumerableProperty, normalizedMethodRecordsBase, normalizedMethodRecords } = util
-const { kHeaders, kSignal, kState, kDispatcher } = __nccwpck_require__(3627)
-const { webidl } = __nccwpck_require__(5893)
-const { URLSerializer } = __nccwpck_require__(1900)
-const { kConstruct } = __nccwpck_require__(6443)
+const { kHeaders, kSignal, kState, kDispatcher } = __nccwpck_require__(907)
+const { webidl } = __nccwpck_require__(1861)
+const { URLSerializer } = __nccwpck_require__(428)
+const { kConstruct } = __nccwpck_require__(1003)
 const assert = __nccwpck_require__(4589)
 const { getMaxListeners, setMaxListeners, getEventListeners, defaultMaxListeners } = __nccwpck_require__(8474)
 
@@ -21649,14 +21649,14 @@ module.exports = { Request, makeRequest, fromInnerRequest, cloneRequest }
 
 /***/ }),
 
-/***/ 9051:
+/***/ 1627:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { Headers, HeadersList, fill, getHeadersGuard, setHeadersGuard, setHeadersList } = __nccwpck_require__(660)
-const { extractBody, cloneBody, mixinBody, hasFinalizationRegistry, streamRegistry, bodyUnusable } = __nccwpck_require__(4492)
-const util = __nccwpck_require__(3440)
+const { Headers, HeadersList, fill, getHeadersGuard, setHeadersGuard, setHeadersList } = __nccwpck_require__(548)
+const { extractBody, cloneBody, mixinBody, hasFinalizationRegistry, streamRegistry, bodyUnusable } = __nccwpck_require__(9852)
+const util = __nccwpck_require__(2272)
 const nodeUtil = __nccwpck_require__(7975)
 const { kEnumerableProperty } = util
 const {
@@ -21668,16 +21668,16 @@ const {
   isErrorLike,
   isomorphicEncode,
   environmentSettingsObject: relevantRealm
-} = __nccwpck_require__(3168)
+} = __nccwpck_require__(1168)
 const {
   redirectStatusSet,
   nullBodyStatus
-} = __nccwpck_require__(4495)
-const { kState, kHeaders } = __nccwpck_require__(3627)
-const { webidl } = __nccwpck_require__(5893)
-const { FormData } = __nccwpck_require__(5910)
-const { URLSerializer } = __nccwpck_require__(1900)
-const { kConstruct } = __nccwpck_require__(6443)
+} = __nccwpck_require__(5055)
+const { kState, kHeaders } = __nccwpck_require__(907)
+const { webidl } = __nccwpck_require__(1861)
+const { FormData } = __nccwpck_require__(2134)
+const { URLSerializer } = __nccwpck_require__(428)
+const { kConstruct } = __nccwpck_require__(1003)
 const assert = __nccwpck_require__(4589)
 const { types } = __nccwpck_require__(7975)
 
@@ -22266,7 +22266,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3627:
+/***/ 907:
 /***/ ((module) => {
 
 
@@ -22282,21 +22282,21 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3168:
+/***/ 1168:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { Transform } = __nccwpck_require__(7075)
 const zlib = __nccwpck_require__(8522)
-const { redirectStatusSet, referrerPolicySet: referrerPolicyTokens, badPortsSet } = __nccwpck_require__(4495)
-const { getGlobalOrigin } = __nccwpck_require__(1059)
-const { collectASequenceOfCodePoints, collectAnHTTPQuotedString, removeChars, parseMIMEType } = __nccwpck_require__(1900)
+const { redirectStatusSet, referrerPolicySet: referrerPolicyTokens, badPortsSet } = __nccwpck_require__(5055)
+const { getGlobalOrigin } = __nccwpck_require__(5779)
+const { collectASequenceOfCodePoints, collectAnHTTPQuotedString, removeChars, parseMIMEType } = __nccwpck_require__(428)
 const { performance } = __nccwpck_require__(643)
-const { isBlobLike, ReadableStreamFrom, isValidHTTPToken, normalizedMethodRecordsBase } = __nccwpck_require__(3440)
+const { isBlobLike, ReadableStreamFrom, isValidHTTPToken, normalizedMethodRecordsBase } = __nccwpck_require__(2272)
 const assert = __nccwpck_require__(4589)
 const { isUint8Array } = __nccwpck_require__(3429)
-const { webidl } = __nccwpck_require__(5893)
+const { webidl } = __nccwpck_require__(1861)
 
 let supportedHashes = []
 
@@ -23921,14 +23921,14 @@ module.exports = {
 
 /***/ }),
 
-/***/ 5893:
+/***/ 1861:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { types, inspect } = __nccwpck_require__(7975)
 const { markAsUncloneable } = __nccwpck_require__(5919)
-const { toUSVString } = __nccwpck_require__(3440)
+const { toUSVString } = __nccwpck_require__(2272)
 
 /** @type {import('../../../types/webidl').Webidl} */
 const webidl = {}
@@ -24623,7 +24623,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 2607:
+/***/ 1727:
 /***/ ((module) => {
 
 
@@ -24920,7 +24920,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 8355:
+/***/ 8755:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -24929,16 +24929,16 @@ const {
   staticPropertyDescriptors,
   readOperation,
   fireAProgressEvent
-} = __nccwpck_require__(3610)
+} = __nccwpck_require__(234)
 const {
   kState,
   kError,
   kResult,
   kEvents,
   kAborted
-} = __nccwpck_require__(961)
-const { webidl } = __nccwpck_require__(5893)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
+} = __nccwpck_require__(9521)
+const { webidl } = __nccwpck_require__(1861)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
 
 class FileReader extends EventTarget {
   constructor () {
@@ -25271,12 +25271,12 @@ module.exports = {
 
 /***/ }),
 
-/***/ 8573:
+/***/ 7309:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { webidl } = __nccwpck_require__(5893)
+const { webidl } = __nccwpck_require__(1861)
 
 const kState = Symbol('ProgressEvent state')
 
@@ -25356,7 +25356,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 961:
+/***/ 9521:
 /***/ ((module) => {
 
 
@@ -25373,7 +25373,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3610:
+/***/ 234:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
@@ -25384,10 +25384,10 @@ const {
   kResult,
   kAborted,
   kLastProgressEventFired
-} = __nccwpck_require__(961)
-const { ProgressEvent } = __nccwpck_require__(8573)
-const { getEncoding } = __nccwpck_require__(2607)
-const { serializeAMimeType, parseMIMEType } = __nccwpck_require__(1900)
+} = __nccwpck_require__(9521)
+const { ProgressEvent } = __nccwpck_require__(7309)
+const { getEncoding } = __nccwpck_require__(1727)
+const { serializeAMimeType, parseMIMEType } = __nccwpck_require__(428)
 const { types } = __nccwpck_require__(7975)
 const { StringDecoder } = __nccwpck_require__(3193)
 const { btoa } = __nccwpck_require__(4573)
@@ -25771,27 +25771,27 @@ module.exports = {
 
 /***/ }),
 
-/***/ 6897:
+/***/ 3969:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { uid, states, sentCloseFrameState, emptyBuffer, opcodes } = __nccwpck_require__(736)
+const { uid, states, sentCloseFrameState, emptyBuffer, opcodes } = __nccwpck_require__(6976)
 const {
   kReadyState,
   kSentClose,
   kByteParser,
   kReceivedClose,
   kResponse
-} = __nccwpck_require__(1216)
-const { fireEvent, failWebsocketConnection, isClosing, isClosed, isEstablished, parseExtensions } = __nccwpck_require__(8625)
-const { channels } = __nccwpck_require__(2414)
-const { CloseEvent } = __nccwpck_require__(5188)
-const { makeRequest } = __nccwpck_require__(9967)
-const { fetching } = __nccwpck_require__(4398)
-const { Headers, getHeadersList } = __nccwpck_require__(660)
-const { getDecodeSplit } = __nccwpck_require__(3168)
-const { WebsocketFrameSend } = __nccwpck_require__(3264)
+} = __nccwpck_require__(4896)
+const { fireEvent, failWebsocketConnection, isClosing, isClosed, isEstablished, parseExtensions } = __nccwpck_require__(3105)
+const { channels } = __nccwpck_require__(5726)
+const { CloseEvent } = __nccwpck_require__(5924)
+const { makeRequest } = __nccwpck_require__(268)
+const { fetching } = __nccwpck_require__(3345)
+const { Headers, getHeadersList } = __nccwpck_require__(548)
+const { getDecodeSplit } = __nccwpck_require__(1168)
+const { WebsocketFrameSend } = __nccwpck_require__(9104)
 
 /** @type {import('crypto')} */
 let crypto
@@ -26149,7 +26149,7 @@ module.exports = {
 
 /***/ }),
 
-/***/ 736:
+/***/ 6976:
 /***/ ((module) => {
 
 
@@ -26222,14 +26222,14 @@ module.exports = {
 
 /***/ }),
 
-/***/ 5188:
+/***/ 5924:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { webidl } = __nccwpck_require__(5893)
-const { kEnumerableProperty } = __nccwpck_require__(3440)
-const { kConstruct } = __nccwpck_require__(6443)
+const { webidl } = __nccwpck_require__(1861)
+const { kEnumerableProperty } = __nccwpck_require__(2272)
+const { kConstruct } = __nccwpck_require__(1003)
 const { MessagePort } = __nccwpck_require__(5919)
 
 /**
@@ -26558,12 +26558,12 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3264:
+/***/ 9104:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { maxUnsigned16Bit } = __nccwpck_require__(736)
+const { maxUnsigned16Bit } = __nccwpck_require__(6976)
 
 const BUFFER_SIZE = 16386
 
@@ -26661,14 +26661,14 @@ module.exports = {
 
 /***/ }),
 
-/***/ 9469:
+/***/ 8029:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { createInflateRaw, Z_DEFAULT_WINDOWBITS } = __nccwpck_require__(8522)
-const { isValidClientWindowBits } = __nccwpck_require__(8625)
-const { MessageSizeExceededError } = __nccwpck_require__(8707)
+const { isValidClientWindowBits } = __nccwpck_require__(3105)
+const { MessageSizeExceededError } = __nccwpck_require__(1059)
 
 const tail = Buffer.from([0x00, 0x00, 0xff, 0xff])
 const kBuffer = Symbol('kBuffer')
@@ -26773,16 +26773,16 @@ module.exports = { PerMessageDeflate }
 
 /***/ }),
 
-/***/ 1652:
+/***/ 276:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
 const { Writable } = __nccwpck_require__(7075)
 const assert = __nccwpck_require__(4589)
-const { parserStates, opcodes, states, emptyBuffer, sentCloseFrameState } = __nccwpck_require__(736)
-const { kReadyState, kSentClose, kResponse, kReceivedClose } = __nccwpck_require__(1216)
-const { channels } = __nccwpck_require__(2414)
+const { parserStates, opcodes, states, emptyBuffer, sentCloseFrameState } = __nccwpck_require__(6976)
+const { kReadyState, kSentClose, kResponse, kReceivedClose } = __nccwpck_require__(4896)
+const { channels } = __nccwpck_require__(5726)
 const {
   isValidStatusCode,
   isValidOpcode,
@@ -26792,11 +26792,11 @@ const {
   isControlFrame,
   isTextBinaryFrame,
   isContinuationFrame
-} = __nccwpck_require__(8625)
-const { WebsocketFrameSend } = __nccwpck_require__(3264)
-const { closeWebSocketConnection } = __nccwpck_require__(6897)
-const { PerMessageDeflate } = __nccwpck_require__(9469)
-const { MessageSizeExceededError } = __nccwpck_require__(8707)
+} = __nccwpck_require__(3105)
+const { WebsocketFrameSend } = __nccwpck_require__(9104)
+const { closeWebSocketConnection } = __nccwpck_require__(3969)
+const { PerMessageDeflate } = __nccwpck_require__(8029)
+const { MessageSizeExceededError } = __nccwpck_require__(1059)
 
 function failWebsocketConnectionWithCode (ws, code, reason) {
   closeWebSocketConnection(ws, code, reason, Buffer.byteLength(reason))
@@ -27307,14 +27307,14 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3900:
+/***/ 5388:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { WebsocketFrameSend } = __nccwpck_require__(3264)
-const { opcodes, sendHints } = __nccwpck_require__(736)
-const FixedQueue = __nccwpck_require__(4660)
+const { WebsocketFrameSend } = __nccwpck_require__(9104)
+const { opcodes, sendHints } = __nccwpck_require__(6976)
+const FixedQueue = __nccwpck_require__(9220)
 
 /** @type {typeof Uint8Array} */
 const FastBuffer = Buffer[Symbol.species]
@@ -27418,7 +27418,7 @@ module.exports = { SendQueue }
 
 /***/ }),
 
-/***/ 1216:
+/***/ 4896:
 /***/ ((module) => {
 
 
@@ -27437,16 +27437,16 @@ module.exports = {
 
 /***/ }),
 
-/***/ 8625:
+/***/ 3105:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { kReadyState, kController, kResponse, kBinaryType, kWebSocketURL } = __nccwpck_require__(1216)
-const { states, opcodes } = __nccwpck_require__(736)
-const { ErrorEvent, createFastMessageEvent } = __nccwpck_require__(5188)
+const { kReadyState, kController, kResponse, kBinaryType, kWebSocketURL } = __nccwpck_require__(4896)
+const { states, opcodes } = __nccwpck_require__(6976)
+const { ErrorEvent, createFastMessageEvent } = __nccwpck_require__(5924)
 const { isUtf8 } = __nccwpck_require__(4573)
-const { collectASequenceOfCodePointsFast, removeHTTPWhitespace } = __nccwpck_require__(1900)
+const { collectASequenceOfCodePointsFast, removeHTTPWhitespace } = __nccwpck_require__(428)
 
 /* globals Blob */
 
@@ -27766,15 +27766,15 @@ module.exports = {
 
 /***/ }),
 
-/***/ 3726:
+/***/ 5358:
 /***/ ((module, __unused_webpack_exports, __nccwpck_require__) => {
 
 
 
-const { webidl } = __nccwpck_require__(5893)
-const { URLSerializer } = __nccwpck_require__(1900)
-const { environmentSettingsObject } = __nccwpck_require__(3168)
-const { staticPropertyDescriptors, states, sentCloseFrameState, sendHints } = __nccwpck_require__(736)
+const { webidl } = __nccwpck_require__(1861)
+const { URLSerializer } = __nccwpck_require__(428)
+const { environmentSettingsObject } = __nccwpck_require__(1168)
+const { staticPropertyDescriptors, states, sentCloseFrameState, sendHints } = __nccwpck_require__(6976)
 const {
   kWebSocketURL,
   kReadyState,
@@ -27783,21 +27783,21 @@ const {
   kResponse,
   kSentClose,
   kByteParser
-} = __nccwpck_require__(1216)
+} = __nccwpck_require__(4896)
 const {
   isConnecting,
   isEstablished,
   isClosing,
   isValidSubprotocol,
   fireEvent
-} = __nccwpck_require__(8625)
-const { establishWebSocketConnection, closeWebSocketConnection } = __nccwpck_require__(6897)
-const { ByteParser } = __nccwpck_require__(1652)
-const { kEnumerableProperty, isBlobLike } = __nccwpck_require__(3440)
-const { getGlobalDispatcher } = __nccwpck_require__(2581)
+} = __nccwpck_require__(3105)
+const { establishWebSocketConnection, closeWebSocketConnection } = __nccwpck_require__(3969)
+const { ByteParser } = __nccwpck_require__(276)
+const { kEnumerableProperty, isBlobLike } = __nccwpck_require__(2272)
+const { getGlobalDispatcher } = __nccwpck_require__(8085)
 const { types } = __nccwpck_require__(7975)
-const { ErrorEvent, CloseEvent } = __nccwpck_require__(5188)
-const { SendQueue } = __nccwpck_require__(3900)
+const { ErrorEvent, CloseEvent } = __nccwpck_require__(5924)
+const { SendQueue } = __nccwpck_require__(5388)
 
 // https://websockets.spec.whatwg.org/#interface-definition
 class WebSocket extends EventTarget {
@@ -28613,7 +28613,7 @@ module.exports = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("util");
 
 /***/ }),
 
-/***/ 122:
+/***/ 4499:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -28633,7 +28633,7 @@ function asset(path) {
 
 /***/ }),
 
-/***/ 452:
+/***/ 2685:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -28660,47 +28660,251 @@ function assertNever(value) {
 
 /***/ }),
 
-/***/ 4546:
+/***/ 9872:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
-/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
-/* harmony export */   Lm: () => (/* binding */ declareFleet),
-/* harmony export */   pT: () => (/* binding */ DEFAULT_CLUSTER_GROUP)
-/* harmony export */ });
-/* unused harmony export unreadableCluster */
-/* harmony import */ var _topology_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(7056);
+
+// EXPORTS
+__nccwpck_require__.d(__webpack_exports__, {
+  pT: () => (/* binding */ DEFAULT_CLUSTER_GROUP),
+  Lm: () => (/* binding */ declareFleet),
+  Rm: () => (/* binding */ vanishedIntoGroups)
+});
+
+// UNUSED EXPORTS: unreadableCluster
+
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
+var declared_host = __nccwpck_require__(1538);
+;// CONCATENATED MODULE: ./lib/fleet/layout.js
+const ORDERED = { layout: 'ordered', serverGroup: null, agentGroup: null };
+// The names in k3s-ansible today, and those that it and its relatives had before.
+const SERVER_GROUPS = ['server', 'master'];
+const AGENT_GROUPS = ['agent', 'node'];
+/**
+ * The layout of an inventory. `auto` goes by what is there: a group that `clusterGroups` names and that exists is an
+ * ordered one; else a group of servers and one of agents are the layout of groups. Where neither is there the answer is
+ * `ordered`, whose missing group is then the problem that is reported.
+ */
+function chooseLayout(inventory, clusterGroups, inputs) {
+    if (inputs.layout !== 'auto')
+        return { kind: inputs.layout, reason: 'the input layout says so' };
+    const named = clusterGroups.find((name) => inventory.groups.has(name));
+    if (named !== undefined)
+        return { kind: 'ordered', reason: `the inventory has the group ${named}` };
+    const [server, agent] = [serverGroup(inventory, inputs), agentGroup(inventory, inputs)];
+    const missing = `the inventory has no group ${clusterGroups.join(', ')}`;
+    if (server === null || agent === null) {
+        return { kind: 'ordered', reason: `${missing}, and no pair of a group of servers and one of agents either` };
+    }
+    if (clusterGroups.length > 1) {
+        return { kind: 'ordered', reason: `${missing}, and the layout of groups is one cluster only` };
+    }
+    return { kind: 'groups', reason: `${missing}, and has ${server.name} and ${agent.name}` };
+}
+/** One cluster for each named group, its hosts in the group's order. A missing or empty group is a problem of it. */
+function orderedClusters(inventory, clusterGroups, inputs) {
+    return clusterGroups.map((name) => {
+        const group = inventory.groups.get(name);
+        const place = group?.place ?? { file: inventory.path, line: null };
+        const missing = (code, message) => {
+            const sentence = `${message} To take a whole cluster out of fleet-role, turn its controller off instead.`;
+            return { name, place, members: null, problems: [{ code, message: sentence, ...place, hosts: [] }], warnings: [] };
+        };
+        if (group === undefined) {
+            return missing('no-such-group', `The inventory has no group ${name}; add it, or name the group with the input cluster-groups.`);
+        }
+        if (group.hosts.length === 0)
+            return missing('no-hosts', `The group ${name} has no hosts; list them.`);
+        const members = group.hosts.map((host) => ({ name: host, place: placeIn(group, host), group: null }));
+        return {
+            name,
+            place,
+            members,
+            problems: [],
+            warnings: [...openOrder(group), ...roleGroupsInside(inventory, group, inputs)],
+        };
+    });
+}
+/**
+ * The one cluster of a group of servers and a group of agents: servers in their group's order, then the agents. Its
+ * name is that of the nearest group that holds both, else the one that `clusterGroups` names first. Hosts of that group
+ * in neither of the two are no nodes of it (`no-role-group`).
+ */
+function groupedCluster(inventory, clusterGroups, inputs) {
+    const servers = serverGroup(inventory, inputs);
+    const agents = agentGroup(inventory, inputs);
+    const problems = [];
+    const noSuchGroup = (names, input) => {
+        const message = `The inventory has no group ${names.join(' or ')}; add it, or name the group with the input ${input}.`;
+        problems.push({ code: 'no-such-group', message, file: inventory.path, line: null, hosts: [] });
+    };
+    if (servers === null)
+        noSuchGroup(inputs.serverGroup === null ? SERVER_GROUPS : [inputs.serverGroup], 'server-group');
+    if (agents === null && inputs.agentGroup !== null)
+        noSuchGroup([inputs.agentGroup], 'agent-group');
+    const { group, ambiguous } = holderOf(inventory, servers, agents, clusterGroups);
+    if (ambiguous.length > 0) {
+        const at = ambiguous[1]?.place ?? { file: inventory.path, line: null };
+        const message = `${servers?.name} and ${agents?.name ?? 'its agents'} are in the groups ${ambiguous.map(({ name }) => name).join(' and ')} alike; name the one that is the cluster with the input cluster-groups.`;
+        problems.push({ code: 'bad-structure', message, ...at, hosts: [] });
+    }
+    const name = group?.name ?? clusterGroups[0] ?? '';
+    const place = group?.place ?? servers?.place ?? { file: inventory.path, line: null };
+    if (servers !== null && servers.hosts.length === 0) {
+        const message = `The group ${servers.name} has no hosts; list the cluster's servers there. To take a whole cluster out of fleet-role, turn its controller off instead.`;
+        problems.push({ code: 'no-hosts', message, ...servers.place, hosts: [] });
+    }
+    if (servers === null || problems.length > 0)
+        return { name, place, members: null, problems, warnings: [] };
+    const isServer = new Set(servers.hosts);
+    for (const host of agents?.hosts ?? []) {
+        if (agents === null || !isServer.has(host))
+            continue;
+        const message = `${host} is in ${servers.name} and in ${agents.name}; a host has one role: remove it from one of the two groups.`;
+        problems.push({ code: 'bad-structure', message, ...placeIn(agents, host), hosts: [host] });
+    }
+    const member = (of, role, host) => ({
+        name: host,
+        place: placeIn(of, host),
+        group: { name: of.name, role },
+    });
+    const members = [
+        ...servers.hosts.map((host) => member(servers, 'server', host)),
+        ...(agents === null
+            ? []
+            : agents.hosts.filter((host) => !isServer.has(host)).map((host) => member(agents, 'agent', host))),
+    ];
+    return {
+        name,
+        place,
+        members,
+        problems,
+        warnings: [...openOrder(servers), ...withoutRole(group, members, servers, agents)],
+    };
+}
+function serverGroup(inventory, inputs) {
+    return firstGroup(inventory, inputs.serverGroup === null ? SERVER_GROUPS : [inputs.serverGroup]);
+}
+function agentGroup(inventory, inputs) {
+    return firstGroup(inventory, inputs.agentGroup === null ? AGENT_GROUPS : [inputs.agentGroup]);
+}
+function firstGroup(inventory, names) {
+    const found = names.find((name) => inventory.groups.has(name));
+    return found === undefined ? null : (inventory.groups.get(found) ?? null);
+}
+/** The nearest group above both: `all` holds every inventory's groups and is nobody's cluster. */
+function holderOf(inventory, servers, agents, clusterGroups) {
+    const ends = [servers, agents].filter((group) => group !== null);
+    const named = inventory.groups.get(clusterGroups[0] ?? '') ?? null;
+    if (ends.length === 0)
+        return { group: named, ambiguous: [] };
+    const heights = ends.map((group) => heightsAbove(inventory, group));
+    let nearest = Number.POSITIVE_INFINITY;
+    let found = [];
+    for (const group of inventory.groups.values()) {
+        if (group.name === 'all' || ends.includes(group))
+            continue;
+        const height = Math.max(...heights.map((above) => above.get(group.name) ?? Number.POSITIVE_INFINITY));
+        if (height > nearest || height === Number.POSITIVE_INFINITY)
+            continue;
+        if (height < nearest)
+            found = [];
+        nearest = height;
+        found.push(group);
+    }
+    if (found.length <= 1)
+        return { group: found[0] ?? named, ambiguous: [] };
+    return named !== null && found.includes(named) ? { group: named, ambiguous: [] } : { group: named, ambiguous: found };
+}
+/** How many levels each group above this one lies above it, by name. */
+function heightsAbove(inventory, group) {
+    const parents = new Map();
+    for (const parent of inventory.groups.values()) {
+        for (const child of parent.children) {
+            const list = parents.get(child);
+            if (list === undefined)
+                parents.set(child, [parent.name]);
+            else
+                list.push(parent.name);
+        }
+    }
+    const heights = new Map();
+    let level = [group.name];
+    for (let height = 1; level.length > 0; height++) {
+        const above = new Set(level.flatMap((name) => parents.get(name) ?? []));
+        level = [...above].filter((name) => !heights.has(name));
+        for (const name of level)
+            heights.set(name, height);
+    }
+    return heights;
+}
+function withoutRole(group, members, servers, agents) {
+    const known = new Set(members.map(({ name }) => name));
+    const others = (group?.hosts ?? []).filter((host) => !known.has(host));
+    const [first] = others;
+    if (group === null || first === undefined)
+        return [];
+    const message = `${others.length === 1 ? `${first} is` : `${others.length} hosts are`} in ${group.name} but ${agents === null ? `not in ${servers.name}` : `neither in ${servers.name} nor in ${agents.name}`}, and so no node of this cluster.`;
+    return [{ code: 'no-role-group', message, ...placeIn(group, first), hosts: others }];
+}
+/** An ordered group that holds a group of servers and one of agents looks like the other layout. */
+function roleGroupsInside(inventory, group, inputs) {
+    if (inputs.layout !== 'auto')
+        return [];
+    const [server, agent] = [serverGroup(inventory, inputs), agentGroup(inventory, inputs)];
+    const holds = (inner) => inner !== null && heightsAbove(inventory, inner).has(group.name);
+    if (!holds(server) || !holds(agent))
+        return [];
+    const message = `${group.name} holds the groups ${server?.name} and ${agent?.name}, and is read as one ordered group: roles follow from the order of its hosts. Set the input layout to groups where these two groups are the roles, or to ordered to confirm this.`;
+    return [{ code: 'layout', message, ...group.place, hosts: [] }];
+}
+/** The order of this group decides who is a server, or who bootstraps. */
+function openOrder(group) {
+    return group.orderWarning == null ? [] : [group.orderWarning];
+}
+function placeIn(group, host) {
+    return group.places.get(host) ?? group.place;
+}
+
+// EXTERNAL MODULE: ./lib/fleet/topology.js + 1 modules
+var topology = __nccwpck_require__(3414);
+;// CONCATENATED MODULE: ./lib/fleet/declare.js
+
+
 
 const DEFAULT_CLUSTER_GROUP = 'github_runner_cluster';
 /**
- * What the inventory of one commit declares: one cluster for each name in `groups`. A group that is missing or empty
- * is a problem of that cluster, never "all hosts were removed".
+ * What the inventory of one commit declares: in the ordered layout one cluster for each name in `groups`, in the layout
+ * of groups one. A group that is missing or empty is a problem of that cluster, never "all hosts were removed".
  */
-function declareFleet(commit, inventory, groups) {
-    const declared = groups.map((name) => {
-        const group = inventory.groups.get(name);
-        const place = group?.place ?? { file: inventory.path, line: null };
-        if (inventory.problems.length > 0 && (group === undefined || group.hosts.length === 0)) {
-            return { name, problems: inventory.problems };
-        }
-        if (group === undefined) {
-            const message = `The inventory has no group ${name}; add it, or name the group with the input cluster-groups. To take a whole cluster out of fleet-role, turn its controller off instead.`;
-            return { name, problems: [problem('no-such-group', message, place)] };
-        }
-        if (group.hosts.length === 0) {
-            const message = `The group ${name} has no hosts; list them. To take a whole cluster out of fleet-role, turn its controller off instead.`;
-            return { name, problems: [problem('no-hosts', message, place)] };
-        }
-        return { name, problems: inventory.problems, group, hosts: (0,_topology_js__WEBPACK_IMPORTED_MODULE_0__/* .declareHosts */ .wH)(inventory, group) };
+function declareFleet(commit, inventory, groups, inputs = ORDERED) {
+    const layout = chooseLayout(inventory, groups, inputs);
+    const found = layout.kind === 'ordered'
+        ? orderedClusters(inventory, groups, inputs)
+        : [groupedCluster(inventory, groups, inputs)];
+    const declared = found.map((group) => ({
+        group,
+        hosts: (0,declared_host/* declareHosts */.w)(inventory, group, layout.kind),
+        // Where reading failed, a group that is not there is no second problem.
+        problems: group.members === null && inventory.problems.length > 0
+            ? inventory.problems
+            : [...inventory.problems, ...group.problems],
+    }));
+    const shared = sharedHostProblems(declared.map(({ group, hosts }) => ({ name: group.name, hosts })));
+    const clusters = declared.map(({ group, hosts, problems }) => {
+        if (group.members === null)
+            return unreadableCluster(group.name, problems);
+        const cluster = (0,topology/* declareCluster */.z)(group, hosts, [...problems, ...(shared.get(group.name) ?? [])]);
+        return { ...cluster, warnings: [...inventory.warnings, ...group.warnings] };
     });
-    const shared = sharedHostProblems(declared);
-    const clusters = declared.map((entry) => {
-        if (entry.group === undefined)
-            return unreadableCluster(entry.name, entry.problems);
-        const problems = [...entry.problems, ...(shared.get(entry.name) ?? [])];
-        const cluster = (0,_topology_js__WEBPACK_IMPORTED_MODULE_0__/* .declareCluster */ .zf)(entry.group, entry.hosts, problems);
-        return { ...cluster, warnings: inventory.warnings };
-    });
-    return { commit, inventory: inventory.path, clusters };
+    return { commit, inventory: inventory.path, layout, clusters };
+}
+/**
+ * Whether a head that `auto` reads in the layout of groups must be read in the ordered one: because its base was, and a
+ * cluster's group that vanished is a problem, never another cluster.
+ */
+function vanishedIntoGroups(head, base) {
+    return (head.layout.kind === 'groups' && base.layout.kind === 'ordered' && base.clusters.some((cluster) => cluster.readable));
 }
 /** A cluster of which nothing is known but why it could not be read. */
 function unreadableCluster(name, problems) {
@@ -28718,9 +28922,6 @@ function unreadableCluster(name, problems) {
         hosts: [],
     };
 }
-function problem(code, message, place) {
-    return { code, message, file: place.file, line: place.line, hosts: [] };
-}
 /** `host-in-two-clusters` and `same-machine`, by cluster: what only the whole inventory shows. */
 function sharedHostProblems(entries) {
     const problems = new Map();
@@ -28734,7 +28935,7 @@ function sharedHostProblems(entries) {
     const clusterOf = new Map();
     const claims = new Map();
     for (const entry of entries) {
-        for (const host of entry.hosts ?? []) {
+        for (const host of entry.hosts) {
             const other = clusterOf.get(host.name);
             if (other !== undefined) {
                 const message = `${host.name} is in ${other} and in ${entry.name}; a machine is a node of one cluster: remove it from one of the two groups.`;
@@ -28790,46 +28991,14 @@ function describeMachine(host) {
 
 /***/ }),
 
-/***/ 1058:
-/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
-
-/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
-/* harmony export */   l: () => (/* binding */ parseJoinUrl),
-/* harmony export */   v: () => (/* binding */ joinUrlOf)
-/* harmony export */ });
-/**
- * Where a join URL points to; null when it is no `https://HOST[:PORT]` (a path, a query, credentials or white space
- * make it none: k3s would take the first and drop the rest without a word).
- */
-function parseJoinUrl(text) {
-    const match = /^https:\/\/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?)(?::(\d{1,5}))?\/?$/.exec(text);
-    if (match === null)
-        return null;
-    // k3s takes https's own port where none is given.
-    const port = match[2] === undefined ? 443 : Number(match[2]);
-    if (port < 1 || port > 65_535)
-        return null;
-    const host = match[1].toLowerCase().replace(/^\[|\]$/g, '');
-    return { host, port };
-}
-/** `https://ADDRESS:PORT`, an IPv6 address in brackets. */
-function joinUrlOf(address, port) {
-    return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
-}
-
-
-/***/ }),
-
-/***/ 7056:
+/***/ 1538:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
 // EXPORTS
 __nccwpck_require__.d(__webpack_exports__, {
-  LF: () => (/* binding */ assignRoles),
-  zf: () => (/* binding */ declareCluster),
-  wH: () => (/* binding */ declareHosts),
-  rM: () => (/* binding */ isDnsName)
+  w: () => (/* binding */ declareHosts),
+  r: () => (/* binding */ isDnsName)
 });
 
 ;// CONCATENATED MODULE: ./lib/fleet/ssh-arguments.js
@@ -28999,7 +29168,7 @@ function proxyCommandAsJump(command) {
 }
 
 // EXTERNAL MODULE: ./lib/fleet/variables.js
-var variables = __nccwpck_require__(9441);
+var variables = __nccwpck_require__(7166);
 ;// CONCATENATED MODULE: ./lib/fleet/connection.js
 
 
@@ -29050,7 +29219,233 @@ function address(reader, name, fallback) {
 }
 
 // EXTERNAL MODULE: ./lib/fleet/join-url.js
-var join_url = __nccwpck_require__(1058);
+var join_url = __nccwpck_require__(6667);
+;// CONCATENATED MODULE: ./lib/fleet/declared-host.js
+
+
+
+const DEFAULT_MAX_SERVERS = 5;
+const DEFAULT_API_PORT = 6443;
+const DEFAULT_DATA_DIR = '/var/lib/rancher/k3s';
+/** Reads the members of a cluster, in their order. */
+function declareHosts(inventory, cluster, layout) {
+    return (cluster.members ?? []).map((member) => {
+        const found = inventory.hosts.get(member.name);
+        if (found === undefined)
+            throw new Error(`the inventory lists ${member.name} for ${cluster.name} and has no such host`);
+        return declareHost(new variables/* VariableReader */.Wd(found, member.place, layout), member);
+    });
+}
+function declareHost(reader, { name, place, group }) {
+    const own = (variable) => variables/* PREFIX */.H3 + variable;
+    const portVariable = reader.nameOf('api_port', 'api_port');
+    const maxServers = reader.integer(own('max_servers'), DEFAULT_MAX_SERVERS, 1, 99, 'bad-max-servers');
+    const settings = {
+        controller: reader.boolean(own('controller'), false),
+        maxServers: maxServers ?? DEFAULT_MAX_SERVERS,
+        apiPort: reader.integer(portVariable, DEFAULT_API_PORT, 1, 65_535) ?? DEFAULT_API_PORT,
+        datastore: reader.choice(own('datastore'), ['etcd', 'sqlite'], 'etcd'),
+    };
+    // In the other layout nobody tells k3s a node name: it takes the one that the machine has.
+    const nodeName = reader.string(own('node_name')) ?? (reader.layout === 'groups' ? null : name);
+    const { connection, ignored } = readConnection(reader);
+    const host = {
+        name,
+        place,
+        group,
+        nodeRole: readRole(reader) ?? group?.role ?? null,
+        declaredBootstrap: reader.boolean(own('bootstrap'), null),
+        serverUrl: readServerUrl(reader),
+        eligible: reader.boolean(own('server_eligible'), null),
+        pinned: reader.boolean(own('server_pinned'), false),
+        nodeName,
+        address: readAddress(reader, nodeName, connection),
+        endpoint: readEndpoint(reader),
+        portVariable,
+        tlsSans: reader.strings(own('tls_sans')) ?? null,
+        settings,
+        rest: {
+            runtime: reader.choice(own('runtime'), ['compose', 'native'], reader.layout === 'groups' ? 'native' : 'compose'),
+            connection,
+            directory: readDirectory(reader),
+            composeProject: readComposeName(reader, 'compose_project', 'github-runner', /^[a-z0-9][a-z0-9_-]*$/),
+            composeFiles: reader.strings(own('compose_files')) ?? [],
+            containers: {
+                k3s: readComposeName(reader, 'container_name', 'github-runner-k3s', /^[A-Za-z0-9][A-Za-z0-9_.-]+$/),
+                'k3s-agent': readComposeName(reader, 'agent_container_name', 'github-runner-k3s-agent', /^[A-Za-z0-9][A-Za-z0-9_.-]+$/),
+            },
+            dockerContext: readDockerContext(reader),
+            dataDir: reader.string(reader.nameOf('data_dir', 'k3s_server_location'), DEFAULT_DATA_DIR),
+            sources: readSources(reader, group, place),
+            ignoredSshOptions: ignored,
+        },
+        reader,
+    };
+    return { ...host, problems: reader.problems };
+}
+function readRole(reader) {
+    const variable = `${variables/* PREFIX */.H3}node_role`;
+    const text = reader.string(variable);
+    if (text === undefined)
+        return null;
+    if (text === 'server' || text === 'agent')
+        return text;
+    reader.problem('unknown-role', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give server or agent.`);
+    return null;
+}
+function readServerUrl(reader) {
+    const variable = `${variables/* PREFIX */.H3}server_url`;
+    const text = reader.string(variable);
+    if (text === undefined)
+        return null;
+    if ((0,join_url/* parseJoinUrl */.l)(text) === null) {
+        reader.problem('bad-join-url', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give https://HOST:PORT with nothing behind it.`);
+    }
+    return text;
+}
+function readAddress(reader, nodeName, connection) {
+    const variable = `${variables/* PREFIX */.H3}node_address`;
+    const { text: fallback, from } = defaultAddress(reader, nodeName, connection);
+    const text = reader.string(variable, fallback).replace(/^\[(.*)\]$/, '$1');
+    if ((0,join_url/* parseJoinUrl */.l)((0,join_url/* joinUrlOf */.v)(text, DEFAULT_API_PORT)) === null) {
+        // A bad node name is a problem of its own; the address made of it needs no second one.
+        if (reader.get(variable) !== undefined) {
+            reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give a name or an IP address.`);
+        }
+        else if (from !== null) {
+            reader.problem('bad-value', from.variable, `${from.variable} of ${reader.host.name} gives the address ${(0,variables/* show */.WU)(text)}; give ${from.accepted}.`);
+        }
+    }
+    return text;
+}
+/** The address where `node_address` is not set: made of the node name, or, in the layout of groups, of the connection. */
+function defaultAddress(reader, nodeName, connection) {
+    const variable = `${variables/* PREFIX */.H3}tailnet_domain`;
+    const domain = reader.string(variable, '').replace(/^\.+/, '');
+    if (domain !== '' && nodeName !== null) {
+        const from = isDnsName(nodeName) ? { variable, accepted: 'a DNS domain' } : null;
+        return { text: `${nodeName}.${domain}`, from };
+    }
+    if (reader.layout === 'ordered')
+        return { text: nodeName ?? reader.host.name, from: null };
+    if (domain !== '' && reader.get(`${variables/* PREFIX */.H3}node_address`) === undefined) {
+        reader.problem('bad-value', variable, `${variable} makes an address of the node name, and that of ${reader.host.name} is known to the host only; give it ${variables/* PREFIX */.H3}node_name or ${variables/* PREFIX */.H3}node_address.`);
+    }
+    const named = reader.get('ansible_host') !== undefined;
+    return {
+        text: connection.host,
+        from: named
+            ? { variable: 'ansible_host', accepted: `an address that other nodes can join, or ${variables/* PREFIX */.H3}node_address` }
+            : null,
+    };
+}
+function readEndpoint(reader) {
+    const text = reader.layout === 'groups' ? reader.string('api_endpoint')?.replace(/^\[(.*)\]$/, '$1') : undefined;
+    if (text === undefined)
+        return null;
+    if ((0,join_url/* parseJoinUrl */.l)((0,join_url/* joinUrlOf */.v)(text, DEFAULT_API_PORT)) !== null)
+        return text;
+    reader.problem('bad-value', 'api_endpoint', `api_endpoint of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give a name or an IP address, without scheme and port.`);
+    return null;
+}
+function readDirectory(reader) {
+    const variable = `${variables/* PREFIX */.H3}dir`;
+    const text = reader.string(variable, '~/.github-runner').replace(/(?<=[^/])\/+$/, '');
+    if (!/^(?:\/|~\/|~$)/.test(text) || /(?:^|\/)\.\.(?:\/|$)/.test(text) || text.includes(':')) {
+        // A colon would split COMPOSE_FILE and a bind mount's short form.
+        reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give an absolute path, or one that begins with "~/", without ".." and ":".`);
+    }
+    return text;
+}
+function readComposeName(reader, short, fallback, form) {
+    const variable = variables/* PREFIX */.H3 + short;
+    const text = reader.string(variable, fallback);
+    if (form.test(text))
+        return text;
+    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; Compose and Docker do not take such a name.`);
+    return fallback;
+}
+function readDockerContext(reader) {
+    const variable = `${variables/* PREFIX */.H3}docker_context`;
+    const text = reader.string(variable);
+    if (text === undefined)
+        return null;
+    if (/^[A-Za-z0-9][A-Za-z0-9_.+-]*$/.test(text))
+        return text;
+    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; it is no name of a Docker context.`);
+    return null;
+}
+function readSources(reader, group, place) {
+    const sources = new Map();
+    if (group !== null)
+        sources.set(variables/* ROLE_GROUP */.Jc, { ...place, value: group.name, source: `a group of ${group.role}s` });
+    for (const variable of reader.host.variables.values()) {
+        if (!(0,variables/* isNeeded */.Ad)(variable.name, reader.layout) || reader.get(variable.name) === undefined)
+            continue;
+        sources.set(variable.name, {
+            file: variable.file,
+            line: variable.line,
+            value: typeof variable.value === 'string' ? variable.value : JSON.stringify(variable.value),
+            source: variable.source,
+        });
+    }
+    return sources;
+}
+/** A lower-case DNS name (RFC 1123 subdomain): what Kubernetes takes as the name of a Node. */
+function isDnsName(text) {
+    const label = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
+    return text.length <= 253 && text.split('.').every((part) => part.length <= 63 && label.test(part));
+}
+
+
+/***/ }),
+
+/***/ 6667:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   l: () => (/* binding */ parseJoinUrl),
+/* harmony export */   v: () => (/* binding */ joinUrlOf)
+/* harmony export */ });
+/**
+ * Where a join URL points to; null when it is no `https://HOST[:PORT]` (a path, a query, credentials or white space
+ * make it none: k3s would take the first and drop the rest without a word).
+ */
+function parseJoinUrl(text) {
+    const match = /^https:\/\/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?)(?::(\d{1,5}))?\/?$/.exec(text);
+    if (match === null)
+        return null;
+    // k3s takes https's own port where none is given.
+    const port = match[2] === undefined ? 443 : Number(match[2]);
+    if (port < 1 || port > 65_535)
+        return null;
+    const host = match[1].toLowerCase().replace(/^\[|\]$/g, '');
+    return { host, port };
+}
+/** `https://ADDRESS:PORT`, an IPv6 address in brackets. */
+function joinUrlOf(address, port) {
+    return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+
+/***/ }),
+
+/***/ 3414:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+
+// EXPORTS
+__nccwpck_require__.d(__webpack_exports__, {
+  L: () => (/* binding */ assignRoles),
+  z: () => (/* binding */ declareCluster)
+});
+
+// EXTERNAL MODULE: ./lib/fleet/join-url.js
+var join_url = __nccwpck_require__(6667);
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
+var declared_host = __nccwpck_require__(1538);
+// EXTERNAL MODULE: ./lib/fleet/variables.js
+var variables = __nccwpck_require__(7166);
 ;// CONCATENATED MODULE: ./lib/fleet/topology-problems.js
 
 
@@ -29071,15 +29466,17 @@ function settingProblems(group, declared) {
     for (const variable of variables/* CLUSTER_VARIABLES */.Xu) {
         const expected = values(first)[variable];
         const odd = declared.filter((host) => values(host)[variable] !== expected);
-        const culprit = odd.find((host) => host.reader.get(own(variable)) !== undefined) ?? odd[0];
+        const nameOf = (host) => (variable === 'api_port' ? host.portVariable : own(variable));
+        const isSet = (host) => host.reader.get(nameOf(host)) !== undefined;
+        const culprit = odd.find(isSet) ?? odd[0];
         if (culprit === undefined)
             continue;
         // Where the odd hosts only have the default, the line that sets it for the first host is the one to look at.
-        const setter = culprit.reader.get(own(variable)) === undefined ? first : culprit;
+        const setter = isSet(culprit) ? culprit : first;
         problems.push({
             code: 'setting-differs',
-            message: `${own(variable)} is ${String(expected)} for ${first.name} and ${String(values(culprit)[variable])} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
-            ...setter.reader.place(own(variable)),
+            message: `${nameOf(setter)} is ${String(expected)} for ${first.name} and ${String(values(culprit)[variable])} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
+            ...setter.reader.place(nameOf(setter)),
             hosts: odd.map((host) => host.name),
         });
     }
@@ -29114,7 +29511,7 @@ function bootstrapProblems({ declared, settings }) {
             problems.push(one(host, 'bootstrap-joins-elsewhere', 'server_url', `${host.name} bootstraps the cluster and joins ${(0,variables/* show */.WU)(host.serverUrl)}; it can do only one of the two: remove ${own('bootstrap')} or ${own('server_url')}.`));
         }
         if (settings.controller && host.pinned && host.nodeRole === 'agent') {
-            problems.push(one(host, 'pinned-agent', 'node_role', `${host.name} is pinned as a server and declared an agent; remove ${own('server_pinned')} or ${own('node_role')}.`));
+            problems.push(one(host, 'pinned-agent', 'node_role', `${host.name} is pinned as a server and declared an agent; remove ${own('server_pinned')} or ${host.group?.role === 'agent' ? `move the host out of ${host.group.name}` : own('node_role')}.`));
         }
     }
     return problems;
@@ -29170,12 +29567,23 @@ function joinProblems({ declared, settings, bootstrap, servers, joinUrl }) {
         });
     }
     for (const host of declared) {
-        const target = host.serverUrl === null ? null : (0,join_url/* parseJoinUrl */.l)(host.serverUrl);
+        const url = joinUrl(host);
+        const target = url === null ? null : (0,join_url/* parseJoinUrl */.l)(url);
         if (target === null)
             continue;
-        const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name.toLowerCase());
-        if (target.port === settings.apiPort && ownNames.includes(target.host)) {
-            problems.push(one(host, 'joins-itself', 'server_url', `${host.name} would join ${(0,variables/* show */.WU)(host.serverUrl)}, which is itself; name another server, or remove ${own('server_url')}.`));
+        const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name?.toLowerCase());
+        if (target.port !== settings.apiPort || !ownNames.includes(target.host))
+            continue;
+        const message = (variable) => `${host.name} would join ${(0,variables/* show */.WU)(url)}, which is itself; name another server, or remove ${variable}.`;
+        if (host.serverUrl !== null)
+            problems.push(one(host, 'joins-itself', 'server_url', message(own('server_url'))));
+        else if (host.endpoint?.toLowerCase() === target.host) {
+            problems.push({
+                code: 'joins-itself',
+                message: message('api_endpoint'),
+                ...host.reader.place('api_endpoint'),
+                hosts: [host.name],
+            });
         }
     }
     return problems;
@@ -29184,7 +29592,10 @@ function nodeNameProblems(declared) {
     const problems = [];
     const byName = new Map();
     for (const host of declared) {
-        if (!isDnsName(host.nodeName)) {
+        // What only the host knows is neither good, bad, nor the same as another's.
+        if (host.nodeName === null)
+            continue;
+        if (!(0,declared_host/* isDnsName */.r)(host.nodeName)) {
             problems.push(one(host, 'bad-node-name', 'node_name', `${(0,variables/* show */.WU)(host.nodeName)} is no Kubernetes node name (a lower-case DNS name): k3s would run and never register it; give ${host.name} a ${own('node_name')}.`));
         }
         const other = byName.get(host.nodeName.toLowerCase());
@@ -29208,145 +29619,6 @@ function one(host, code, variable, message) {
 ;// CONCATENATED MODULE: ./lib/fleet/topology.js
 
 
-
-
-const DEFAULT_MAX_SERVERS = 5;
-const DEFAULT_API_PORT = 6443;
-/** Reads every host of the group, in inventory order. */
-function declareHosts(inventory, group) {
-    return group.hosts.map((name) => {
-        const found = inventory.hosts.get(name);
-        if (found === undefined)
-            throw new Error(`the inventory lists ${name} in ${group.name} but does not hold it`);
-        const place = group.places.get(name) ?? group.place;
-        return declareHost(new variables/* VariableReader */.Wd(found, place), place);
-    });
-}
-function declareHost(reader, place) {
-    const name = reader.host.name;
-    const own = (variable) => variables/* PREFIX */.H3 + variable;
-    const maxServers = reader.integer(own('max_servers'), DEFAULT_MAX_SERVERS, 1, 99, 'bad-max-servers');
-    const settings = {
-        controller: reader.boolean(own('controller'), false),
-        maxServers: maxServers ?? DEFAULT_MAX_SERVERS,
-        apiPort: reader.integer(own('api_port'), DEFAULT_API_PORT, 1, 65_535) ?? DEFAULT_API_PORT,
-        datastore: reader.choice(own('datastore'), ['etcd', 'sqlite'], 'etcd'),
-    };
-    const nodeName = reader.string(own('node_name'), name);
-    const domain = reader.string(own('tailnet_domain'), '').replace(/^\.+/, '');
-    const { connection, ignored } = readConnection(reader);
-    const host = {
-        name,
-        place,
-        nodeRole: readRole(reader),
-        declaredBootstrap: reader.boolean(own('bootstrap'), null),
-        serverUrl: readServerUrl(reader),
-        eligible: reader.boolean(own('server_eligible'), null),
-        pinned: reader.boolean(own('server_pinned'), false),
-        nodeName,
-        address: readAddress(reader, domain === '' ? nodeName : `${nodeName}.${domain}`),
-        tlsSans: reader.strings(own('tls_sans')) ?? null,
-        settings,
-        rest: {
-            runtime: reader.choice(own('runtime'), ['compose', 'native'], 'compose'),
-            connection,
-            directory: readDirectory(reader),
-            composeProject: readComposeName(reader, 'compose_project', 'github-runner', /^[a-z0-9][a-z0-9_-]*$/),
-            composeFiles: reader.strings(own('compose_files')) ?? [],
-            containers: {
-                k3s: readComposeName(reader, 'container_name', 'github-runner-k3s', /^[A-Za-z0-9][A-Za-z0-9_.-]+$/),
-                'k3s-agent': readComposeName(reader, 'agent_container_name', 'github-runner-k3s-agent', /^[A-Za-z0-9][A-Za-z0-9_.-]+$/),
-            },
-            dockerContext: readDockerContext(reader),
-            dataDir: reader.string(own('data_dir'), '/var/lib/rancher/k3s'),
-            sources: readSources(reader),
-            ignoredSshOptions: ignored,
-        },
-        reader,
-    };
-    return { ...host, problems: reader.problems };
-}
-function readRole(reader) {
-    const variable = `${variables/* PREFIX */.H3}node_role`;
-    const text = reader.string(variable);
-    if (text === undefined)
-        return null;
-    if (text === 'server' || text === 'agent')
-        return text;
-    reader.problem('unknown-role', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give server or agent.`);
-    return null;
-}
-function readServerUrl(reader) {
-    const variable = `${variables/* PREFIX */.H3}server_url`;
-    const text = reader.string(variable);
-    if (text === undefined)
-        return null;
-    if ((0,join_url/* parseJoinUrl */.l)(text) === null) {
-        reader.problem('bad-join-url', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give https://HOST:PORT with nothing behind it.`);
-    }
-    return text;
-}
-function readAddress(reader, fallback) {
-    const variable = `${variables/* PREFIX */.H3}node_address`;
-    const text = reader.string(variable, fallback).replace(/^\[(.*)\]$/, '$1');
-    if ((0,join_url/* parseJoinUrl */.l)((0,join_url/* joinUrlOf */.v)(text, DEFAULT_API_PORT)) === null) {
-        // A bad node name is a problem of its own; the address made of it needs no second one.
-        if (reader.get(variable) !== undefined) {
-            reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give a name or an IP address.`);
-        }
-        else if (reader.get(`${variables/* PREFIX */.H3}tailnet_domain`) !== undefined && isDnsName(reader.host.name)) {
-            const domain = `${variables/* PREFIX */.H3}tailnet_domain`;
-            reader.problem('bad-value', domain, `${domain} of ${reader.host.name} gives the address ${(0,variables/* show */.WU)(text)}; give a DNS domain.`);
-        }
-    }
-    return text;
-}
-function readDirectory(reader) {
-    const variable = `${variables/* PREFIX */.H3}dir`;
-    const text = reader.string(variable, '~/.github-runner').replace(/(?<=[^/])\/+$/, '');
-    if (!/^(?:\/|~\/|~$)/.test(text) || /(?:^|\/)\.\.(?:\/|$)/.test(text) || text.includes(':')) {
-        // A colon would split COMPOSE_FILE and a bind mount's short form.
-        reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give an absolute path, or one that begins with "~/", without ".." and ":".`);
-    }
-    return text;
-}
-function readComposeName(reader, short, fallback, form) {
-    const variable = variables/* PREFIX */.H3 + short;
-    const text = reader.string(variable, fallback);
-    if (form.test(text))
-        return text;
-    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; Compose and Docker do not take such a name.`);
-    return fallback;
-}
-function readDockerContext(reader) {
-    const variable = `${variables/* PREFIX */.H3}docker_context`;
-    const text = reader.string(variable);
-    if (text === undefined)
-        return null;
-    if (/^[A-Za-z0-9][A-Za-z0-9_.+-]*$/.test(text))
-        return text;
-    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; it is no name of a Docker context.`);
-    return null;
-}
-function readSources(reader) {
-    const sources = new Map();
-    for (const variable of reader.host.variables.values()) {
-        if (!(0,variables/* isNeeded */.Ad)(variable.name) || reader.get(variable.name) === undefined)
-            continue;
-        sources.set(variable.name, {
-            file: variable.file,
-            line: variable.line,
-            value: typeof variable.value === 'string' ? variable.value : JSON.stringify(variable.value),
-            source: variable.source,
-        });
-    }
-    return sources;
-}
-/** A lower-case DNS name (RFC 1123 subdomain): what Kubernetes takes as the name of a Node. */
-function isDnsName(text) {
-    const label = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
-    return text.length <= 253 && text.split('.').every((part) => part.length <= 63 && label.test(part));
-}
 /**
  * The topology rule, steps 1 to 4 of section 2 of the specification: forced roles, candidates, the odd target, and the
  * bootstrap host. It has no memory: the same hosts in the same order always give the same roles.
@@ -29366,8 +29638,10 @@ function assignRoles(hosts, settings) {
         : free;
     const forcedServers = [...forced.values()].filter((role) => role === 'server').length;
     const most = Math.min(forcedServers + eligible.length, settings.datastore === 'sqlite' ? 1 : settings.maxServers);
-    const target = most % 2 === 0 ? most - 1 : most;
+    const target = Math.max(0, most % 2 === 0 ? most - 1 : most);
     const chosen = new Set(eligible.slice(0, Math.max(0, target - forcedServers)).map((host) => host.name));
+    const may = new Set(eligible);
+    const candidates = hosts.filter((host) => forced.get(host.name) === 'server' || may.has(host));
     const roles = new Map();
     for (const host of hosts) {
         roles.set(host.name, forced.get(host.name) ?? (chosen.has(host.name) ? 'server' : 'agent'));
@@ -29375,7 +29649,7 @@ function assignRoles(hosts, settings) {
     const bootstrap = hosts.find((host) => host.declaredBootstrap === true) ??
         hosts.find((host) => roles.get(host.name) === 'server' && host.serverUrl === null && host.declaredBootstrap !== false) ??
         null;
-    return { roles, bootstrap };
+    return { roles, bootstrap, forced, candidates, target };
 }
 /**
  * The cluster that a group declares: the topology rule over its hosts, and every problem that it has.
@@ -29390,7 +29664,7 @@ function declareCluster(group, declared, problems) {
     const servers = declared.filter((host) => roles.get(host.name) === 'server');
     const automaticSans = servers.map((host) => host.address);
     const bootstrapUrl = bootstrap === null ? null : (0,join_url/* joinUrlOf */.v)(bootstrap.address, settings.apiPort);
-    const joinUrl = (host) => host.serverUrl ?? (host === bootstrap ? null : bootstrapUrl);
+    const joinUrl = (host) => host.serverUrl ?? (host === bootstrap ? null : (endpointUrl(host, bootstrap, settings.apiPort) ?? bootstrapUrl));
     const hosts = declared.map((host) => {
         const role = roles.get(host.name) ?? 'agent';
         return {
@@ -29433,6 +29707,12 @@ function declareCluster(group, declared, problems) {
         hosts,
     };
 }
+/** The URL of the endpoint that a host joins through; null without one, and where it is the bootstrap host itself. */
+function endpointUrl({ endpoint }, bootstrap, apiPort) {
+    if (endpoint === null || endpoint.toLowerCase() === bootstrap?.address.toLowerCase())
+        return null;
+    return (0,join_url/* joinUrlOf */.v)(endpoint, apiPort);
+}
 /** Rule 8: the bootstrap host's file names the first other server, so that an emptied data volume rejoins. */
 function otherServerUrl(host, servers, apiPort) {
     const other = servers.find((server) => server !== host);
@@ -29442,13 +29722,14 @@ function otherServerUrl(host, servers, apiPort) {
 
 /***/ }),
 
-/***/ 9441:
+/***/ 7166:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
 /* harmony export */   Ad: () => (/* binding */ isNeeded),
 /* harmony export */   Fd: () => (/* binding */ hasControlCharacter),
 /* harmony export */   H3: () => (/* binding */ PREFIX),
+/* harmony export */   Jc: () => (/* binding */ ROLE_GROUP),
 /* harmony export */   WU: () => (/* binding */ show),
 /* harmony export */   Wd: () => (/* binding */ VariableReader),
 /* harmony export */   Xu: () => (/* binding */ CLUSTER_VARIABLES)
@@ -29486,13 +29767,18 @@ const CONNECTION_VARIABLES = [
     'ansible_ssh_common_args',
     'ansible_ssh_extra_args',
 ];
+/** Stands among a host's sources for the group that gives it its role, which is no variable. */
+const ROLE_GROUP = 'the group';
+/** What the layout of groups reads besides: k3s-ansible's own names, where fleet-role's are not set. */
+const GROUPS_VARIABLES = ['api_endpoint', 'api_port', 'k3s_server_location'];
 const NEEDED = new Set([
     ...[...CLUSTER_VARIABLES, ...HOST_VARIABLES].map((name) => PREFIX + name),
     ...CONNECTION_VARIABLES,
 ]);
-/** Whether a plan depends on this variable: its templates and vaults must be resolved. */
-function isNeeded(variable) {
-    return NEEDED.has(variable);
+const NEEDED_IN_GROUPS = new Set(GROUPS_VARIABLES);
+/** Whether a plan in this layout depends on this variable: its templates and vaults must be resolved. */
+function isNeeded(variable, layout = 'ordered') {
+    return NEEDED.has(variable) || (layout === 'groups' && NEEDED_IN_GROUPS.has(variable));
 }
 
 // Ansible's own words: ansible.module_utils.parsing.convert_bool.
@@ -29505,13 +29791,15 @@ const FALSE_WORDS = new Set(['n', 'no', 'off', '0', 'false', 'f', '0.0']);
 class VariableReader {
     problems = [];
     host;
+    layout;
     #fallback;
     /** `fallback` is where the host is listed: the place of problems that have no other. */
-    constructor(host, fallback) {
+    constructor(host, fallback, layout) {
         this.host = host;
+        this.layout = layout;
         this.#fallback = fallback;
         for (const [name, failure] of host.failures) {
-            if (isNeeded(name))
+            if (isNeeded(name, layout))
                 this.problems.push({ ...failure, hosts: [host.name] });
         }
     }
@@ -29523,6 +29811,16 @@ class VariableReader {
         if (variable.value === null || variable.value === '')
             return undefined;
         return variable;
+    }
+    /**
+     * The name by which a variable is set for this host: fleet-role's own, else, in the layout of groups, the other
+     * fleet's. Fleet-role's own where neither is set.
+     */
+    nameOf(short, theirs) {
+        const own = PREFIX + short;
+        if (this.layout === 'ordered' || this.get(own) !== undefined || this.host.failures.has(own))
+            return own;
+        return this.get(theirs) === undefined && !this.host.failures.has(theirs) ? own : theirs;
     }
     place(name) {
         const variable = this.host.variables.get(name);
@@ -29613,7 +29911,7 @@ function hasControlCharacter(text) {
 
 /***/ }),
 
-/***/ 7671:
+/***/ 8938:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -29658,7 +29956,7 @@ function createApi(options) {
     const { token, baseUrl, logger, clock = systemClock } = options;
     let loading = null;
     async function load() {
-        const { getOctokit } = await __nccwpck_require__.e(/* import() */ 413).then(__nccwpck_require__.bind(__nccwpck_require__, 2413));
+        const { getOctokit } = await __nccwpck_require__.e(/* import() */ 221).then(__nccwpck_require__.bind(__nccwpck_require__, 7221));
         const debug = (message) => logger.debug(message);
         const log = { debug, info: debug, warn: debug, error: debug };
         return getOctokit(token, { baseUrl, log }).request;
@@ -29738,7 +30036,7 @@ function failedAttempt(error) {
 
 /***/ }),
 
-/***/ 6255:
+/***/ 2414:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -29748,8 +30046,8 @@ function failedAttempt(error) {
 /* harmony export */   nl: () => (/* binding */ readCheckRunState),
 /* harmony export */   pP: () => (/* binding */ externalId)
 /* harmony export */ });
-/* harmony import */ var _report_annotations_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(1116);
-/* harmony import */ var _api_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(7671);
+/* harmony import */ var _report_annotations_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(5253);
+/* harmony import */ var _api_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(8938);
 
 
 const PROGRESS_INTERVAL = 5_000;
@@ -30015,13 +30313,13 @@ function member(value, name) {
 
 /***/ }),
 
-/***/ 3324:
+/***/ 6429:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
 /* harmony export */   s: () => (/* binding */ mergeBaseLookup)
 /* harmony export */ });
-/* harmony import */ var _api_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(7671);
+/* harmony import */ var _api_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(8938);
 
 /**
  * The merge base of two commits as GitHub's compare API gives it; null when it does not say (no permission, a commit
@@ -30045,7 +30343,7 @@ function mergeBaseLookup(api) {
 
 /***/ }),
 
-/***/ 8542:
+/***/ 9065:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -30056,7 +30354,7 @@ __nccwpck_require__.d(__webpack_exports__, {
 });
 
 // EXTERNAL MODULE: ./lib/errors.js
-var errors = __nccwpck_require__(452);
+var errors = __nccwpck_require__(2685);
 ;// CONCATENATED MODULE: ./lib/github/payload.js
 
 /** A webhook payload, read from `unknown` field by field: what is missing is the event's fault and says so. */
@@ -30328,7 +30626,7 @@ function readWorkflowRun(env) {
 
 /***/ }),
 
-/***/ 6954:
+/***/ 1916:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -30337,9 +30635,9 @@ function readWorkflowRun(env) {
 /* harmony export */   ld: () => (/* binding */ runnerOutputs),
 /* harmony export */   sf: () => (/* binding */ annotateLines)
 /* harmony export */ });
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(452);
-/* harmony import */ var _report_budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(1101);
-/* harmony import */ var _report_result_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4119);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(2685);
+/* harmony import */ var _report_budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(290);
+/* harmony import */ var _report_result_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4322);
 
 
 
@@ -30404,7 +30702,7 @@ function annotateLines(logger, annotations) {
 
 /***/ }),
 
-/***/ 9254:
+/***/ 6378:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -30413,7 +30711,7 @@ __nccwpck_require__.d(__webpack_exports__, {
   x: () => (/* binding */ createRuntime)
 });
 
-// NAMESPACE OBJECT: ./node_modules/@actions/core/lib/platform.js
+// NAMESPACE OBJECT: ../../work/main/node_modules/@actions/core/lib/platform.js
 var platform_namespaceObject = {};
 __nccwpck_require__.r(platform_namespaceObject);
 __nccwpck_require__.d(platform_namespaceObject, {
@@ -30425,7 +30723,7 @@ __nccwpck_require__.d(platform_namespaceObject, {
   platform: () => (platform)
 });
 
-// NAMESPACE OBJECT: ./node_modules/@actions/core/lib/core.js
+// NAMESPACE OBJECT: ../../work/main/node_modules/@actions/core/lib/core.js
 var core_namespaceObject = {};
 __nccwpck_require__.r(core_namespaceObject);
 __nccwpck_require__.d(core_namespaceObject, {
@@ -30463,7 +30761,7 @@ __nccwpck_require__.d(core_namespaceObject, {
 var external_node_os_ = __nccwpck_require__(8161);
 // EXTERNAL MODULE: external "os"
 var external_os_ = __nccwpck_require__(857);
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/utils.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/utils.js
 // We use any as a valid input type
 /* eslint-disable @typescript-eslint/no-explicit-any */
 /**
@@ -30499,7 +30797,7 @@ function toCommandProperties(annotationProperties) {
     };
 }
 //# sourceMappingURL=utils.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/command.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/command.js
 
 
 /**
@@ -30595,7 +30893,7 @@ function escapeProperty(s) {
 const external_crypto_namespaceObject = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("crypto");
 // EXTERNAL MODULE: external "fs"
 var external_fs_ = __nccwpck_require__(9896);
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/file-command.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/file-command.js
 // For internal use, subject to change.
 // We use any as a valid input type
 /* eslint-disable @typescript-eslint/no-explicit-any */
@@ -30638,7 +30936,7 @@ var external_http_namespaceObject = /*#__PURE__*/__nccwpck_require__.t(external_
 // EXTERNAL MODULE: external "https"
 var external_https_ = __nccwpck_require__(5692);
 var external_https_namespaceObject = /*#__PURE__*/__nccwpck_require__.t(external_https_, 2);
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/proxy.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/http-client/lib/proxy.js
 function getProxyUrl(reqUrl) {
     const usingSsl = reqUrl.protocol === 'https:';
     if (checkBypass(reqUrl)) {
@@ -30729,11 +31027,11 @@ class DecodedURL extends URL {
     }
 }
 //# sourceMappingURL=proxy.js.map
-// EXTERNAL MODULE: ./node_modules/tunnel/index.js
-var tunnel = __nccwpck_require__(770);
-// EXTERNAL MODULE: ./node_modules/undici/index.js
-var undici = __nccwpck_require__(6752);
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/index.js
+// EXTERNAL MODULE: ../../work/main/node_modules/tunnel/index.js
+var tunnel = __nccwpck_require__(8258);
+// EXTERNAL MODULE: ../../work/main/node_modules/undici/index.js
+var undici = __nccwpck_require__(576);
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/http-client/lib/index.js
 /* eslint-disable @typescript-eslint/no-explicit-any */
 var __awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
@@ -31430,7 +31728,7 @@ class HttpClient {
 }
 const lowercaseKeys = (obj) => Object.keys(obj).reduce((c, k) => ((c[k.toLowerCase()] = obj[k]), c), {});
 //# sourceMappingURL=index.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/http-client/lib/auth.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/http-client/lib/auth.js
 var auth_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -31506,7 +31804,7 @@ class PersonalAccessTokenCredentialHandler {
     }
 }
 //# sourceMappingURL=auth.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/oidc-utils.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/oidc-utils.js
 var oidc_utils_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -31580,7 +31878,7 @@ class OidcClient {
     }
 }
 //# sourceMappingURL=oidc-utils.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/summary.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/summary.js
 var summary_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -31861,7 +32159,7 @@ const _summary = new Summary();
 const markdownSummary = _summary;
 const summary = _summary;
 //# sourceMappingURL=summary.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/path-utils.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/path-utils.js
 
 /**
  * toPosixPath converts the given path to the posix form. On Windows, \\ will be
@@ -31895,9 +32193,9 @@ function toPlatformPath(pth) {
     return pth.replace(/[/\\]/g, external_path_.sep);
 }
 //# sourceMappingURL=path-utils.js.map
-// EXTERNAL MODULE: ./node_modules/@actions/exec/lib/exec.js + 5 modules
-var exec = __nccwpck_require__(2876);
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/platform.js
+// EXTERNAL MODULE: ../../work/main/node_modules/@actions/exec/lib/exec.js + 5 modules
+var exec = __nccwpck_require__(9636);
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/platform.js
 var platform_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -31962,7 +32260,7 @@ function getDetails() {
     });
 }
 //# sourceMappingURL=platform.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/core/lib/core.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/core/lib/core.js
 var core_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -32281,7 +32579,7 @@ function getIDToken(aud) {
 
 //# sourceMappingURL=core.js.map
 // EXTERNAL MODULE: ./lib/report/escape.js
-var report_escape = __nccwpck_require__(2527);
+var report_escape = __nccwpck_require__(6200);
 ;// CONCATENATED MODULE: ./lib/github/logger.js
 
 /** The log of a run on GitHub: workflow commands for what people should see, and no command in what is quoted. */
@@ -32340,7 +32638,7 @@ function oneLine(text) {
 }
 
 // EXTERNAL MODULE: ./lib/github/outputs.js
-var outputs = __nccwpck_require__(6954);
+var outputs = __nccwpck_require__(1916);
 ;// CONCATENATED MODULE: ./lib/github/runtime.js
 
 
@@ -32370,22 +32668,22 @@ function createRuntime(env) {
 
 /***/ }),
 
-/***/ 5691:
+/***/ 2844:
 /***/ ((__webpack_module__, __unused_webpack___webpack_exports__, __nccwpck_require__) => {
 
 __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependencies__, __webpack_async_result__) => { try {
 /* harmony import */ var node_fs__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(3024);
-/* harmony import */ var _assets_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(122);
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(452);
-/* harmony import */ var _github_api_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(7671);
-/* harmony import */ var _github_check_run_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(6255);
-/* harmony import */ var _github_compare_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(3324);
-/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(8542);
-/* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(9254);
-/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(9534);
-/* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(1549);
-/* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(2260);
-/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(3390);
+/* harmony import */ var _assets_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(4499);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(2685);
+/* harmony import */ var _github_api_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(8938);
+/* harmony import */ var _github_check_run_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(2414);
+/* harmony import */ var _github_compare_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(6429);
+/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(9065);
+/* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(6378);
+/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(8613);
+/* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(7686);
+/* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(3663);
+/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(2307);
 
 
 
@@ -32451,6 +32749,7 @@ async function main({ logger, ...io }) {
                 signal: cancel.signal,
                 clock: Date.now,
                 temp: io.temp,
+                mask: io.mask,
                 guardsVersion: guardsVersion(),
                 onSecretFiles: (paths) => {
                     secretFiles.push(...paths);
@@ -32495,7 +32794,14 @@ function maskSecrets({ input, mask }) {
 }
 function readPayload() {
     const path = process.env.GITHUB_EVENT_PATH;
-    return path ? JSON.parse((0,node_fs__WEBPACK_IMPORTED_MODULE_0__.readFileSync)(path, 'utf8')) : undefined;
+    if (!path)
+        return undefined;
+    try {
+        return JSON.parse((0,node_fs__WEBPACK_IMPORTED_MODULE_0__.readFileSync)(path, 'utf8'));
+    }
+    catch (error) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_11__/* .UserError */ .yo(`The event file that GITHUB_EVENT_PATH names cannot be read: ${(0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)}.`);
+    }
 }
 function readPaths(text) {
     if (text === '')
@@ -32516,7 +32822,7 @@ __webpack_async_result__();
 
 /***/ }),
 
-/***/ 9534:
+/***/ 8613:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -32526,7 +32832,7 @@ __nccwpck_require__.d(__webpack_exports__, {
   e: () => (/* binding */ main_run)
 });
 
-;// CONCATENATED MODULE: ./node_modules/yocto-queue/index.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/yocto-queue/index.js
 /*
 How it works:
 `this.#head` is an instance of `Node` which keeps track of its current value and nests another instance of `Node` that keeps the value that comes after it. When a value is provided to `.enqueue()`, the code needs to iterate through `this.#head`, going deeper and deeper to find the last value. However, iterating through every single item is slow. This problem is solved by saving a reference to the last value as `this.#tail` so that it can reference it to add a new value.
@@ -32618,7 +32924,7 @@ class Queue {
 	}
 }
 
-;// CONCATENATED MODULE: ./node_modules/p-limit/index.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/p-limit/index.js
 
 
 function pLimit(concurrency) {
@@ -32808,10 +33114,12 @@ function hostsToContact(desired) {
     return desired.hosts.filter((entry) => !entry.leaving || controllerStaysOn(desired));
 }
 
-// EXTERNAL MODULE: ./lib/fleet/topology.js + 3 modules
-var topology = __nccwpck_require__(7056);
+// EXTERNAL MODULE: ./lib/fleet/join-url.js
+var join_url = __nccwpck_require__(6667);
+// EXTERNAL MODULE: ./lib/fleet/topology.js + 1 modules
+var topology = __nccwpck_require__(3414);
 // EXTERNAL MODULE: ./lib/fleet/variables.js
-var variables = __nccwpck_require__(9441);
+var variables = __nccwpck_require__(7166);
 ;// CONCATENATED MODULE: ./lib/fleet/causes.js
 
 
@@ -32846,7 +33154,13 @@ class CauseFinder {
             fallback(after, `${after.name} becomes ${after.role} by the order of hosts`));
     }
     ofJoinUrl(before, after) {
-        return ownEdit(before, after, ['server_url']) ?? this.ofBootstrap(after);
+        const own = ownEdit(before, after, ['server_url']);
+        if (own !== null)
+            return own;
+        // An endpoint that names the bootstrap host often follows it by a template: then the host is the cause.
+        const isOf = (cluster, url) => url === null || url === bootstrapUrl(cluster);
+        const follows = isOf(this.#base, before.joinUrl) && isOf(this.#head, after.joinUrl);
+        return (follows ? null : ownEdit(before, after, ['api_endpoint'])) ?? this.ofBootstrap(after);
     }
     /** Why the join URL of the bootstrap host differs: another host bootstraps, or its address or port changed. */
     ofBootstrap(affected) {
@@ -32889,7 +33203,7 @@ class CauseFinder {
         return { ...head, [key]: base[key] };
     }
     #outcome(hosts, settings) {
-        const { roles, bootstrap } = (0,topology/* assignRoles */.LF)(hosts, settings);
+        const { roles, bootstrap } = (0,topology/* assignRoles */.L)(hosts, settings);
         return { roles, bootstrap: bootstrap?.name ?? null };
     }
     #find(explains) {
@@ -32956,8 +33270,7 @@ const SETTING_KEYS = {
 };
 /** The line of the first of these variables whose value differs between base and head for this host, or null. */
 function ownEdit(before, after, shorts) {
-    for (const short of shorts) {
-        const name = short.startsWith('ansible_') ? short : variables/* PREFIX */.H3 + short;
+    for (const name of shorts.flatMap((short) => namesOf(short, before, after))) {
         const from = before.sources.get(name);
         const to = after.sources.get(name);
         if (from?.value === to?.value)
@@ -32981,6 +33294,22 @@ function ownEdit(before, after, shorts) {
     }
     return null;
 }
+/** What else sets the same thing in the layout of groups, while fleet-role's own variable is not set. */
+const THEIRS = {
+    node_role: variables/* ROLE_GROUP */.Jc,
+    api_port: 'api_port',
+    data_dir: 'k3s_server_location',
+    node_address: 'ansible_host',
+};
+function namesOf(short, before, after) {
+    if (short.startsWith('ansible_') || short === 'api_endpoint')
+        return [short];
+    const own = variables/* PREFIX */.H3 + short;
+    const theirs = THEIRS[short];
+    if (theirs === undefined || !after.sources.has(variables/* ROLE_GROUP */.Jc))
+        return [own];
+    return before.sources.has(own) && after.sources.has(own) ? [own] : [own, theirs];
+}
 /** A cause on the host's own line of the head. */
 function fallback(host, reason) {
     return { commit: 'head', file: host.place.file, line: host.place.line, reason };
@@ -32988,7 +33317,7 @@ function fallback(host, reason) {
 /** The join URL that the bootstrap host's address gives; null without one. */
 function bootstrapUrl(cluster) {
     const host = cluster.hosts.find((candidate) => candidate.name === cluster.bootstrap);
-    return host === undefined || cluster.settings === null ? null : joinUrlOf(host.address, cluster.settings.apiPort);
+    return host === undefined || cluster.settings === null ? null : (0,join_url/* joinUrlOf */.v)(host.address, cluster.settings.apiPort);
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/observation.js
@@ -33081,7 +33410,244 @@ const apiAnswers = (world, entry) => {
     return refuse('no-lock', entry, message);
 };
 
+;// CONCATENATED MODULE: ./lib/plan/rules/known-node.js
+
+
+/** A leaving host is drained and its Node deleted by name: one whose name nobody told is not begun. */
+const knownNode = (world, entry) => {
+    const { host, leaving } = entry;
+    if (!leaving || host.nodeName !== null || !world.observed.observed || !controllerStaysOn(world.desired))
+        return [];
+    if (world.observed.hosts.get(host.name)?.kind !== 'reached')
+        return [];
+    const message = `${host.name} left the inventory, and it does not say which Node of ${world.desired.cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
+    return refuse('unknown-node', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/rules/native.js
+
+/** Native hosts are not looked at yet, and what is not seen is not acted on. */
+const nativeHost = (world, entry) => {
+    const { host, leaving } = entry;
+    if (host.runtime !== 'native' || (world.desired.cluster.controller !== true && !host.publishesLabels))
+        return [];
+    const what = leaving ? 'is not taken out of its cluster' : 'gets no role files';
+    const message = `${host.name} runs k3s natively (github_runner_cluster_runtime: native) and ${what}: this version of fleet-role looks at Compose hosts only. Leave its cluster's controller off until then.`;
+    return refuse('guards', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/fleet/changes.js
+
+
+/**
+ * Compares a valid head with its base. A removed and an added host with the same node name, or with the same
+ * connection and directory, are one host. Without a base every host is added and nothing counts as removed.
+ */
+function compareClusters(base, head) {
+    if (base === null) {
+        const changes = head.hosts.map((host) => added(host, 'there is no base to compare with'));
+        return { changes, warnings: [], leaving: [], pairs: new Map() };
+    }
+    const pairs = pairHosts(base, head);
+    const kept = new Set(pairs.values());
+    const leaving = base.hosts.filter((host) => !kept.has(host));
+    const finder = new CauseFinder(base, head, pairs);
+    const turnedOff = base.controller === true && head.controller === false;
+    const changes = [];
+    for (const host of head.hosts) {
+        const before = pairs.get(host.name);
+        if (turnedOff && before !== undefined)
+            changes.push(controllerOff(before, host));
+        else if (before === undefined)
+            changes.push(added(host, `${host.name} is new in the inventory`));
+        else
+            changes.push(...hostChanges(base, head, before, host, finder));
+    }
+    for (const host of leaving) {
+        const cause = { commit: 'base', ...host.place, reason: `${host.name} is no longer in ${head.name}` };
+        changes.push({
+            host: host.name,
+            kind: 'removed',
+            cause,
+            role: { from: host.role, to: null },
+            joinUrl: { from: host.joinUrl, to: null },
+        });
+    }
+    return { changes, warnings: editWarnings(base, head, pairs, finder), leaving, pairs };
+}
+function pairHosts(base, head) {
+    const byName = new Map(base.hosts.map((host) => [host.name, host]));
+    const pairs = new Map();
+    const fresh = [];
+    for (const host of head.hosts) {
+        const same = byName.get(host.name);
+        if (same === undefined)
+            fresh.push(host);
+        else
+            pairs.set(host.name, same);
+    }
+    const kept = new Set(pairs.values());
+    const gone = base.hosts.filter((host) => !kept.has(host));
+    // A name that is not known is in no map and finds nothing.
+    const byNodeName = new Map(gone.flatMap((host) => (host.nodeName === null ? [] : [[host.nodeName, host]])));
+    const byMachine = new Map(gone.map((host) => [machineOf(host), host]));
+    for (const host of fresh) {
+        const named = host.nodeName === null ? undefined : byNodeName.get(host.nodeName);
+        const same = [named, byMachine.get(machineOf(host))].find((candidate) => candidate !== undefined && !kept.has(candidate));
+        if (same === undefined)
+            continue;
+        pairs.set(host.name, same);
+        kept.add(same);
+    }
+    return pairs;
+}
+/**
+ * Whether one host has the same node name at both commits. Where one of the two names is not known, only the same
+ * machine is known to have kept it: declaring the name that a machine reports renames nothing.
+ */
+function keepsNodeName(before, after) {
+    if (before.nodeName !== null && after.nodeName !== null)
+        return before.nodeName === after.nodeName;
+    return sameEndpoint(before, after);
+}
+/** Hosts with one of these are the same machine's same project, whatever they are called. */
+function machineOf(host) {
+    return JSON.stringify([endpointOf(host), host.directory]);
+}
+/** Whether both are reached at one address and port, so that they are one machine. */
+function sameEndpoint(a, b) {
+    return endpointOf(a) === endpointOf(b);
+}
+function endpointOf({ connection: { type, host, port } }) {
+    return JSON.stringify(type === 'local' ? [type] : [type, host, port]);
+}
+function added(host, reason) {
+    return {
+        host: host.name,
+        kind: 'added',
+        cause: fallback(host, reason),
+        role: { from: null, to: host.role },
+        joinUrl: { from: null, to: host.joinUrl },
+    };
+}
+function controllerOff(before, host) {
+    const cause = ownEdit(before, host, ['controller']) ?? fallback(host, `${variables/* PREFIX */.H3}controller is off`);
+    return change(before, host, 'controller-off', cause);
+}
+function change(before, host, kind, cause) {
+    return {
+        host: host.name,
+        kind,
+        cause,
+        role: { from: before.role, to: host.role },
+        joinUrl: { from: before.joinUrl, to: host.joinUrl },
+    };
+}
+function hostChanges(base, head, before, host, finder) {
+    const changes = [];
+    const keeps = keepsNodeName(before, host);
+    if (before.name !== host.name || !keeps) {
+        const what = keeps ? `${before.name} is called ${host.name} now` : renamedNode(before, host);
+        const cause = ownEdit(before, host, ['node_name']);
+        changes.push(change(before, host, 'renamed', cause === null ? fallback(host, what) : { ...cause, reason: what }));
+    }
+    const turnedOn = base.controller === false && head.controller === true;
+    if (turnedOn) {
+        const cause = ownEdit(before, host, ['controller']) ?? fallback(host, `${variables/* PREFIX */.H3}controller is on`);
+        changes.push(change(before, host, 'controller-on', cause));
+    }
+    if (before.role !== host.role) {
+        const kind = host.role === 'server' ? 'promotion' : 'demotion';
+        changes.push(change(before, host, kind, finder.ofRole(before, host)));
+    }
+    else if (before.joinUrl !== host.joinUrl) {
+        changes.push(change(before, host, 'join-url', finder.ofJoinUrl(before, host)));
+    }
+    if (!turnedOn && before.publishesLabels !== host.publishesLabels) {
+        const kind = host.publishesLabels ? 'override-added' : 'override-removed';
+        const cause = ownEdit(before, host, ['server_eligible', 'server_pinned', 'controller']) ??
+            fallback(host, `${host.name} ${host.publishesLabels ? 'publishes' : 'no longer publishes'} the controller's labels`);
+        changes.push(change(before, host, kind, cause));
+    }
+    const reach = connectionEdit(before, host);
+    if (reach !== null)
+        changes.push(change(before, host, 'connection', reach));
+    return changes;
+}
+function renamedNode(before, host) {
+    return before.nodeName !== null && host.nodeName !== null
+        ? `the node ${before.nodeName} is called ${host.nodeName} now`
+        : `${host.name} is reached in another way, and whether it is the same node is not known`;
+}
+const REACH_VARIABLES = [
+    'ansible_host',
+    'ansible_port',
+    'ansible_user',
+    'ansible_connection',
+    'ansible_become',
+    'ansible_ssh_private_key_file',
+    'ansible_ssh_common_args',
+    'ansible_ssh_extra_args',
+    'runtime',
+    'dir',
+    'compose_project',
+    'compose_files',
+    'container_name',
+    'agent_container_name',
+    'docker_context',
+    'data_dir',
+];
+/** How the host is reached and where its project lies differs: the line that did it, or null when nothing does. */
+function connectionEdit(before, host) {
+    const reach = ({ connection, runtime, directory, composeProject, composeFiles, containers, dockerContext, dataDir, }) => JSON.stringify([connection, runtime, directory, composeProject, composeFiles, containers, dockerContext, dataDir]);
+    if (reach(before) === reach(host))
+        return null;
+    return ownEdit(before, host, REACH_VARIABLES) ?? fallback(host, `${host.name} is reached in another way`);
+}
+/** How many servers may fail before quorum is lost. */
+function declaredTolerance(cluster) {
+    return Math.floor((cluster.servers.length - 1) / 2);
+}
+/** What a reviewer should know although it is allowed: the rule has no memory, so order moves roles. */
+function editWarnings(base, head, pairs, finder) {
+    const warnings = [];
+    const warn = (code, cause, message, hosts) => {
+        // A line of the base is no line of the head: the reader would be sent to the wrong one.
+        const place = cause.commit === 'head' ? { file: cause.file, line: cause.line } : { file: cause.file, line: null };
+        warnings.push({ code, message, ...place, hosts });
+    };
+    const bootstrap = head.hosts.find((host) => host.name === head.bootstrap);
+    const formerly = base.hosts.find((host) => host.name === base.bootstrap);
+    if (bootstrap !== undefined && formerly !== undefined && pairs.get(bootstrap.name) !== formerly) {
+        const cause = finder.ofBootstrap(bootstrap);
+        warn('bootstrap-moved', cause, `This edit makes ${bootstrap.name} the bootstrap host instead of ${formerly.name} (${cause.reason}): every host that joins through it gets another join URL, and a host provisioned from scratch would look for the cluster at ${bootstrap.name}. To keep it, append new hosts behind the others, or set ${variables/* PREFIX */.H3}bootstrap: true for ${formerly.name}.`, [bootstrap.name, formerly.name]);
+    }
+    for (const host of head.hosts) {
+        const before = pairs.get(host.name);
+        if (before === undefined || before.role === host.role || finder.ownRoleEdit(before, host) !== null)
+            continue;
+        const cause = finder.ofRole(before, host);
+        const keep = before.role === 'server'
+            ? `set ${variables/* PREFIX */.H3}server_pinned: true (or ${variables/* PREFIX */.H3}node_role: server) for ${host.name}`
+            : `set ${variables/* PREFIX */.H3}node_role: agent for ${host.name}`;
+        warn('role-moved', cause, `${host.name} becomes ${host.role} although its own lines did not change (${cause.reason}). To keep it ${before.role === 'server' ? 'a server' : 'an agent'}, append new hosts behind the others, or ${keep}.`, [host.name]);
+    }
+    const lower = head.datastore === 'etcd' && base.datastore === 'etcd' && declaredTolerance(head) < declaredTolerance(base);
+    if (lower && head.servers.length > 0) {
+        const first = head.hosts.find((host) => pairs.get(host.name)?.role === 'server' && host.role === 'agent');
+        const kept = new Set(pairs.values());
+        const gone = base.hosts.find((host) => host.role === 'server' && !kept.has(host));
+        const before = first === undefined ? undefined : pairs.get(first.name);
+        const cause = first !== undefined && before !== undefined
+            ? finder.ofRole(before, first)
+            : { commit: 'base', file: gone?.place.file ?? null, line: null, reason: '' };
+        warn('tolerance-lowered', cause, `The cluster goes from ${base.servers.length} to ${head.servers.length} servers and then survives the loss of ${declaredTolerance(head)} instead of ${declaredTolerance(base)}. To keep it, declare another server in the same commit.`, head.servers);
+    }
+    return warnings;
+}
+
 ;// CONCATENATED MODULE: ./lib/plan/rules/renamed.js
+
 
 /** k3s knows a node by its name: a machine cannot get another one while it is a node. */
 const renamed = (_world, entry) => {
@@ -33090,8 +33656,12 @@ const renamed = (_world, entry) => {
         const message = `${host.name} goes from one cluster to another in one commit (the other is ${movedAcross}). Remove it from the old one, let that apply complete, then add it to the new one.`;
         return refuse('renamed', entry, message);
     }
-    if (before === null || before.nodeName === host.nodeName)
+    if (before === null || keepsNodeName(before, host))
         return [];
+    if (before.nodeName === null || host.nodeName === null) {
+        const message = `${host.name} is reached in another way, and nothing says that it is still the same node: only the host knows its node name. Set github_runner_cluster_node_name for it in a commit of its own, let that apply complete, then change how it is reached.`;
+        return refuse('renamed', entry, message);
+    }
     const message = `The node ${before.nodeName} would be called ${host.nodeName}, and k3s knows a node by its name. Remove ${before.name}, let that apply complete, then add ${host.name}; or keep the name with github_runner_cluster_node_name: ${before.nodeName}.`;
     return refuse('renamed', entry, message);
 };
@@ -33142,8 +33712,18 @@ function mayHaveSomethingToDo(entry, controller) {
 
 
 
+
+
 /** Every rule that is asked of each host, in the order in which its reasons are shown. A new rule is one line here. */
-const HOST_RULES = [renamed, unreachable, runningRoleMatches, adoption, apiAnswers];
+const HOST_RULES = [
+    nativeHost,
+    renamed,
+    unreachable,
+    runningRoleMatches,
+    adoption,
+    apiAnswers,
+    knownNode,
+];
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/rejoin.js
 
@@ -33228,8 +33808,6 @@ function serviceOf(role) {
     return role === 'server' ? 'k3s' : 'k3s-agent';
 }
 
-// EXTERNAL MODULE: ./lib/fleet/join-url.js
-var join_url = __nccwpck_require__(1058);
 ;// CONCATENATED MODULE: ./lib/plan/serving.js
 
 /** Whether a declared server was seen running k3s as a server. A host that was not reached is not known to serve. */
@@ -33443,7 +34021,9 @@ const deleteNode = {
     wanted(view) {
         if (!isFenced(view) || runningServices(view).length > 0 || !hasNode(view))
             return [];
-        return [stepOn(view, 'delete-node', `delete the Node ${view.desired.host.nodeName}`)];
+        return [
+            stepOn(view, 'delete-node', `delete the Node ${view.desired.host.nodeName ?? 'of the name that the host reports'}`),
+        ];
     },
     predict: (_step, now) => now,
 };
@@ -33457,8 +34037,14 @@ function needsDrain(view) {
     return !world.observed.run.done.some((step) => step.action === 'drain' && step.host === desired.host.name);
 }
 function hasNode({ world, desired }) {
-    const { nodes } = world.observed;
-    return nodes?.kind === 'known' && nodes.value.has(desired.host.nodeName);
+    const { nodes, observed, run } = world.observed;
+    const { name, nodeName } = desired.host;
+    if (nodes?.kind !== 'known')
+        return false;
+    if (nodeName !== null)
+        return nodes.value.has(nodeName);
+    // An unobserved plan assumes that the host will report the name of a Node; an observed one is refused without it.
+    return !observed && !run.done.some((step) => step.action === 'delete-node' && step.host === name);
 }
 function runningServices({ now }) {
     const services = valueOr(now.services, null);
@@ -33649,7 +34235,8 @@ function hostNotes(world, entry) {
             return [];
         return [{ code: 'unreachable', message: `${host.name} (${seen.class}): ${seen.message}`, hosts: [host.name] }];
     }
-    if (seen.provisioned)
+    // A native host is refused, and has no Compose project to miss.
+    if (seen.provisioned || host.runtime === 'native')
         return [];
     const message = `${host.name} has no Compose project in ${seen.directory} yet; fleet-role writes its files once the fleet's provisioning has made it.`;
     return [{ code: 'not-provisioned', message, hosts: [host.name] }];
@@ -33771,7 +34358,7 @@ function repairs({ desired, changes }, observed, steps) {
 }
 
 // EXTERNAL MODULE: ./lib/plan/step.js
-var plan_step = __nccwpck_require__(9385);
+var plan_step = __nccwpck_require__(8226);
 ;// CONCATENATED MODULE: ./lib/apply.js
 
 
@@ -33934,7 +34521,219 @@ function identity(step) {
 }
 
 // EXTERNAL MODULE: ./lib/errors.js
-var errors = __nccwpck_require__(452);
+var errors = __nccwpck_require__(2685);
+;// CONCATENATED MODULE: ./lib/fleet/role-story.js
+
+
+
+/** Hosts named in one sentence. */
+const NAMES = 12;
+/** How the host's role, join URL and TLS SANs follow from the topology rule, one sentence or more a step. */
+function explainRole(cluster, host, layout) {
+    const { settings } = cluster;
+    if (settings === null)
+        return [];
+    const rule = (0,topology/* assignRoles */.L)(cluster.hosts, settings);
+    return [
+        `Step 1, forced roles: ${forcedBy(cluster, host)}.`,
+        ...(layout === 'groups' ? [] : [candidatesOf(cluster, host, rule), choiceOf(cluster, host, rule)]),
+        `Step 4, the bootstrap host: ${bootstrapOf(cluster, rule)}.`,
+        `Step 5, the join URL: ${joinUrlOf(cluster, host)}.`,
+        `Step 6, TLS SANs: ${sansOf(host)}.`,
+    ];
+}
+function forcedBy(cluster, host) {
+    const source = (short) => host.sources.get(variables/* PREFIX */.H3 + short);
+    const by = (short) => `${variables/* PREFIX */.H3}${short} makes ${host.name} ${withArticle(host.role)}${at(source(short))}`;
+    const group = host.sources.get(variables/* ROLE_GROUP */.Jc);
+    if (source('node_role') !== undefined && host.nodeRole !== null)
+        return by('node_role');
+    if (group !== undefined) {
+        return `${host.name} is in the group ${group.value}, which makes it ${withArticle(host.role)}${at(group)}; order, ${variables/* PREFIX */.H3}max_servers and ${variables/* PREFIX */.H3}server_eligible choose no role in the layout of groups`;
+    }
+    if (host.declaredBootstrap === true)
+        return by('bootstrap');
+    if (host.pinned && cluster.controller === true)
+        return by('server_pinned');
+    const off = host.pinned ? `; ${variables/* PREFIX */.H3}server_pinned counts only while the controller is on` : '';
+    return `none for ${host.name}${off}`;
+}
+function candidatesOf(cluster, host, { candidates, forced, target }) {
+    const most = cluster.datastore === 'sqlite'
+        ? '1, because the datastore is sqlite'
+        : `${variables/* PREFIX */.H3}max_servers ${cluster.settings?.maxServers ?? ''}`;
+    const names = candidates.length === 0 ? 'none' : list(candidates.map(({ name }) => name));
+    const why = candidates.includes(host)
+        ? ''
+        : ` ${host.name} is none of them: ${forced.get(host.name) === 'agent' ? 'it is forced to be an agent' : ineligible(host)}.`;
+    return `Step 2, candidates (${candidates.length} of ${cluster.hosts.length} hosts): ${names}.${why} The target is ${target}, the largest odd number not above both ${candidates.length} and ${most}.`;
+}
+function ineligible(host) {
+    const source = host.sources.get(`${variables/* PREFIX */.H3}server_eligible`);
+    return host.eligible === false
+        ? `${variables/* PREFIX */.H3}server_eligible is false${at(source)}`
+        : `other hosts have ${variables/* PREFIX */.H3}server_eligible: true, so only those may be chosen`;
+}
+function choiceOf(cluster, host, { roles, forced, candidates, target }) {
+    const forcedServers = candidates.filter(({ name }) => forced.has(name)).length;
+    const free = candidates.filter(({ name }) => !forced.has(name));
+    const room = Math.max(0, target - forcedServers);
+    const rule = `Step 3, in inventory order: ${forcedServers} of the ${target} are forced servers, so the first ${Math.min(room, free.length)} of ${free.length === 0 ? 'no free candidates' : list(free.map(({ name }) => name))} become servers`;
+    const number = free.indexOf(host) + 1;
+    const own = number === 0
+        ? `${host.name} is not chosen here and is ${withArticle(roles.get(host.name) ?? 'agent')}`
+        : `${host.name} is number ${number} and so ${withArticle(roles.get(host.name) ?? 'agent')}`;
+    return `${rule}; ${own}. Servers: ${cluster.servers.length === 0 ? 'none' : list(cluster.servers)}.`;
+}
+function bootstrapOf(cluster, { bootstrap }) {
+    if (bootstrap === null)
+        return `no host of ${cluster.name} bootstraps it`;
+    return bootstrap.declaredBootstrap === true
+        ? `${bootstrap.name}, by ${variables/* PREFIX */.H3}bootstrap: true${at(bootstrap.sources.get(`${variables/* PREFIX */.H3}bootstrap`))}`
+        : `${bootstrap.name}, the first server that neither joins a URL of its own nor has ${variables/* PREFIX */.H3}bootstrap: false`;
+}
+function joinUrlOf(cluster, host) {
+    const url = host.joinUrl;
+    const file = host.joinUrlFile === url
+        ? ''
+        : `; its join-url file gets ${host.joinUrlFile ?? 'nothing, while the controller is off'}`;
+    if (host.serverUrl !== null)
+        return `${host.serverUrl}, its own${at(host.sources.get(`${variables/* PREFIX */.H3}server_url`))}${file}`;
+    if (url === null)
+        return `none, ${host.bootstrap ? 'since it bootstraps the cluster' : 'since there is nothing to join'}${file}`;
+    if (url === bootstrapUrl(cluster))
+        return `${url}, the address and port of the bootstrap host${file}`;
+    return `${url}, by api_endpoint${at(host.sources.get('api_endpoint'))}${file}`;
+}
+function sansOf(host) {
+    const own = host.sources.get(`${variables/* PREFIX */.H3}tls_sans`);
+    const names = host.tlsSans.length === 0 ? 'none' : list(host.tlsSans);
+    return own === undefined ? `${names}, the addresses of all servers` : `${names}, its own${at(own)}`;
+}
+function at(source) {
+    if (source === undefined || source.file === null)
+        return '';
+    return ` (${source.file}${source.line === null ? '' : `:${source.line}`})`;
+}
+function withArticle(role) {
+    return role === 'server' ? 'a server' : 'an agent';
+}
+function list(names) {
+    const more = names.length > NAMES ? ` and ${names.length - NAMES} more` : '';
+    return `${names.slice(0, NAMES).join(', ')}${more}`;
+}
+
+;// CONCATENATED MODULE: ./lib/fleet/secrets.js
+// Rather one harmless value too many: who needs it can read the inventory.
+const SECRET_NAME = /pass|pwd|secret|token|key|credential|vault|auth|private/i;
+const SECRET_WORD = 'pass|pwd|secret|token|credential|(?:api|private|access|signing|encryption)[_-]?key';
+const SECRET_TEXTS = [
+    // A key in PEM.
+    /-----BEGIN/,
+    // User and password in a URL.
+    /:\/\/[^\s/@]*:[^\s/@]*@/,
+    // An option and its value: --token abc.
+    new RegExp(`(?:^|\\s)--?[\\w-]*(?:${SECRET_WORD})[\\w-]*[=\\s]+\\S`, 'i'),
+    // An assignment: K3S_TOKEN=abc, password: abc.
+    new RegExp(`(?:${SECRET_WORD})\\w*["']?\\s*[=:]\\s*\\S`, 'i'),
+];
+/** Whether a variable of this name holds a password, a token, a key or the like. */
+function looksSecret(name) {
+    return SECRET_NAME.test(name);
+}
+/** Whether a value holds what looks like a secret: a text of such a form, or a key of such a name anywhere inside. */
+function hidesSecret(value) {
+    if (typeof value === 'string')
+        return SECRET_TEXTS.some((form) => form.test(value));
+    if (typeof value !== 'object' || value === null)
+        return false;
+    if (Array.isArray(value))
+        return value.some(hidesSecret);
+    return Object.entries(value).some(([key, inner]) => looksSecret(key) || hidesSecret(inner));
+}
+/** A value in one text: a text as it is, anything else as JSON. */
+function shownText(value) {
+    return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+;// CONCATENATED MODULE: ./lib/fleet/explain.js
+
+
+
+/**
+ * Explains one host of the fleet; null when no cluster has it. Values that look like secrets (by their variable's name
+ * or by what they hold) or that were decrypted are not in the result.
+ */
+function explainHost(fleet, read, name) {
+    const cluster = fleet.clusters.find(({ hosts }) => hosts.some((host) => host.name === name));
+    const host = cluster?.hosts.find((candidate) => candidate.name === name);
+    const found = read.inventory.hosts.get(name);
+    if (cluster === undefined || host === undefined || found === undefined)
+        return null;
+    return {
+        host,
+        cluster,
+        layout: fleet.layout,
+        role: explainRole(cluster, host, fleet.layout.kind),
+        variables: explainVariables(found, read, fleet.layout),
+    };
+}
+function explainVariables(host, { inventory, locked }, layout) {
+    const isPublic = inventory === locked ? () => true : publicValues(locked.hosts.get(host.name));
+    const secrets = [...host.variables.values()]
+        .filter(({ name, value }) => looksSecret(name) || !isPublic(name, value))
+        .flatMap(({ value }) => textsOf(value))
+        // A short text is a part of too much.
+        .filter((text) => text.length >= 6);
+    const show = (name, value) => {
+        if (looksSecret(name) || !isPublic(name, value) || hidesSecret(value))
+            return null;
+        const text = shownText(value);
+        return secrets.some((secret) => text.includes(secret)) ? null : text;
+    };
+    const explained = (variable) => ({
+        name: variable.name,
+        decides: (0,variables/* isNeeded */.Ad)(variable.name, layout.kind),
+        value: show(variable.name, variable.value),
+        failure: null,
+        source: variable.source,
+        file: variable.file,
+        line: variable.line,
+        overrides: variable.overrides.map(({ value, ...rest }) => ({
+            ...rest,
+            value: show(variable.name, value),
+        })),
+    });
+    const failed = [...host.failures].map(([name, { message, file, line }]) => ({
+        name,
+        decides: (0,variables/* isNeeded */.Ad)(name, layout.kind),
+        value: null,
+        failure: message,
+        source: 'not resolved',
+        file,
+        line,
+        overrides: [],
+    }));
+    const all = [...[...host.variables.values()].map(explained), ...failed];
+    return all.sort((a, b) => Number(b.decides) - Number(a.decides) || (a.name < b.name ? -1 : 1));
+}
+/** Whether a variable has this value, as a winner or below one, for somebody who has no vault password. */
+function publicValues(host) {
+    return (name, value) => {
+        const variable = host?.variables.get(name);
+        const wanted = JSON.stringify(value);
+        const values = variable === undefined ? [] : [variable, ...variable.overrides];
+        return values.some((one) => JSON.stringify(one.value) === wanted);
+    };
+}
+function textsOf(value) {
+    if (typeof value === 'string')
+        return [value];
+    if (typeof value !== 'object' || value === null)
+        return [];
+    return Object.values(value).flatMap((inner) => textsOf(inner));
+}
+
 ;// CONCATENATED MODULE: ./lib/hosts/private-key.js
 
 const BLOCK = /-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----\n([\s\S]*?)\n-----END \1-----/g;
@@ -34003,8 +34802,10 @@ function assumeBase(desired, guardsVersion) {
     if (desired.base !== null) {
         for (const entry of desired.hosts)
             hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
-        for (const host of desired.base.hosts)
-            nodes.set(host.nodeName, { ready: true, unschedulable: false });
+        for (const { nodeName } of desired.base.hosts) {
+            if (nodeName !== null)
+                nodes.set(nodeName, { ready: true, unschedulable: false });
+        }
     }
     return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
 }
@@ -34045,193 +34846,46 @@ function assumeService(before, runs) {
     };
 }
 
-;// CONCATENATED MODULE: ./lib/fleet/changes.js
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
+var declared_host = __nccwpck_require__(1538);
+;// CONCATENATED MODULE: ./lib/plan/node-names.js
 
 
 /**
- * Compares a valid head with its base. A removed and an added host with the same node name, or with the same
- * connection and directory, are one host. Without a base every host is added and nothing counts as removed.
+ * The input with the node names that the hosts reported, where the inventory gives none. A name that is no node name, or
+ * that a second host of the cluster has too, stays unknown: nothing is done to a Node on the word of two hosts.
  */
-function compareClusters(base, head) {
-    if (base === null) {
-        const changes = head.hosts.map((host) => added(host, 'there is no base to compare with'));
-        return { changes, warnings: [], leaving: [], pairs: new Map() };
-    }
-    const pairs = pairHosts(base, head);
-    const kept = new Set(pairs.values());
-    const leaving = base.hosts.filter((host) => !kept.has(host));
-    const finder = new CauseFinder(base, head, pairs);
-    const turnedOff = base.controller === true && head.controller === false;
-    const changes = [];
-    for (const host of head.hosts) {
-        const before = pairs.get(host.name);
-        if (turnedOff && before !== undefined)
-            changes.push(controllerOff(before, host));
-        else if (before === undefined)
-            changes.push(added(host, `${host.name} is new in the inventory`));
-        else
-            changes.push(...hostChanges(base, head, before, host, finder));
-    }
-    for (const host of leaving) {
-        const cause = { commit: 'base', ...host.place, reason: `${host.name} is no longer in ${head.name}` };
-        changes.push({
-            host: host.name,
-            kind: 'removed',
-            cause,
-            role: { from: host.role, to: null },
-            joinUrl: { from: host.joinUrl, to: null },
-        });
-    }
-    return { changes, warnings: editWarnings(base, head, pairs, finder), leaving, pairs };
+function withReportedNames(input, observed) {
+    const { desired } = input;
+    if (desired.hosts.every(({ host }) => host.nodeName !== null))
+        return input;
+    const names = reportedNames(desired.hosts, observed);
+    const named = (host) => {
+        const nodeName = host.nodeName ?? names.get(host.name) ?? null;
+        return nodeName === host.nodeName ? host : { ...host, nodeName };
+    };
+    const hosts = desired.hosts.map((entry) => {
+        const host = named(entry.host);
+        const { before } = entry;
+        // What a machine says of itself was true at the base only of the same machine.
+        const same = before !== null && before.nodeName === null && sameEndpoint(before, entry.host);
+        return { ...entry, host, before: same ? { ...before, nodeName: host.nodeName } : before };
+    });
+    const cluster = { ...desired.cluster, hosts: desired.cluster.hosts.map(named) };
+    return { ...input, desired: { ...desired, cluster, hosts } };
 }
-function pairHosts(base, head) {
-    const byName = new Map(base.hosts.map((host) => [host.name, host]));
-    const pairs = new Map();
-    const fresh = [];
-    for (const host of head.hosts) {
-        const same = byName.get(host.name);
-        if (same === undefined)
-            fresh.push(host);
-        else
-            pairs.set(host.name, same);
-    }
-    const kept = new Set(pairs.values());
-    const gone = base.hosts.filter((host) => !kept.has(host));
-    const byNodeName = new Map(gone.map((host) => [host.nodeName, host]));
-    const byMachine = new Map(gone.map((host) => [machineOf(host), host]));
-    for (const host of fresh) {
-        const same = [byNodeName.get(host.nodeName), byMachine.get(machineOf(host))].find((candidate) => candidate !== undefined && !kept.has(candidate));
-        if (same === undefined)
+function reportedNames(entries, observed) {
+    const names = new Map();
+    const owners = new Map();
+    for (const { host } of entries) {
+        const seen = observed.hosts.get(host.name);
+        const name = host.nodeName ?? (seen?.kind === 'reached' ? seen.nodeName : null) ?? null;
+        if (name === null || !(0,declared_host/* isDnsName */.r)(name))
             continue;
-        pairs.set(host.name, same);
-        kept.add(same);
+        names.set(host.name, name);
+        owners.set(name, (owners.get(name) ?? 0) + 1);
     }
-    return pairs;
-}
-/** Hosts with one of these are the same machine's same project, whatever they are called. */
-function machineOf(host) {
-    const { type, host: address, port } = host.connection;
-    return JSON.stringify([type, type === 'local' ? null : address, type === 'local' ? null : port, host.directory]);
-}
-function added(host, reason) {
-    return {
-        host: host.name,
-        kind: 'added',
-        cause: fallback(host, reason),
-        role: { from: null, to: host.role },
-        joinUrl: { from: null, to: host.joinUrl },
-    };
-}
-function controllerOff(before, host) {
-    const cause = ownEdit(before, host, ['controller']) ?? fallback(host, `${variables/* PREFIX */.H3}controller is off`);
-    return change(before, host, 'controller-off', cause);
-}
-function change(before, host, kind, cause) {
-    return {
-        host: host.name,
-        kind,
-        cause,
-        role: { from: before.role, to: host.role },
-        joinUrl: { from: before.joinUrl, to: host.joinUrl },
-    };
-}
-function hostChanges(base, head, before, host, finder) {
-    const changes = [];
-    if (before.name !== host.name || before.nodeName !== host.nodeName) {
-        const what = before.nodeName === host.nodeName
-            ? `${before.name} is called ${host.name} now`
-            : `the node ${before.nodeName} is called ${host.nodeName} now`;
-        const cause = ownEdit(before, host, ['node_name']);
-        changes.push(change(before, host, 'renamed', cause === null ? fallback(host, what) : { ...cause, reason: what }));
-    }
-    const turnedOn = base.controller === false && head.controller === true;
-    if (turnedOn) {
-        const cause = ownEdit(before, host, ['controller']) ?? fallback(host, `${variables/* PREFIX */.H3}controller is on`);
-        changes.push(change(before, host, 'controller-on', cause));
-    }
-    if (before.role !== host.role) {
-        const kind = host.role === 'server' ? 'promotion' : 'demotion';
-        changes.push(change(before, host, kind, finder.ofRole(before, host)));
-    }
-    else if (before.joinUrl !== host.joinUrl) {
-        changes.push(change(before, host, 'join-url', finder.ofJoinUrl(before, host)));
-    }
-    if (!turnedOn && before.publishesLabels !== host.publishesLabels) {
-        const kind = host.publishesLabels ? 'override-added' : 'override-removed';
-        const cause = ownEdit(before, host, ['server_eligible', 'server_pinned', 'controller']) ??
-            fallback(host, `${host.name} ${host.publishesLabels ? 'publishes' : 'no longer publishes'} the controller's labels`);
-        changes.push(change(before, host, kind, cause));
-    }
-    const reach = connectionEdit(before, host);
-    if (reach !== null)
-        changes.push(change(before, host, 'connection', reach));
-    return changes;
-}
-const REACH_VARIABLES = [
-    'ansible_host',
-    'ansible_port',
-    'ansible_user',
-    'ansible_connection',
-    'ansible_become',
-    'ansible_ssh_private_key_file',
-    'ansible_ssh_common_args',
-    'ansible_ssh_extra_args',
-    'runtime',
-    'dir',
-    'compose_project',
-    'compose_files',
-    'container_name',
-    'agent_container_name',
-    'docker_context',
-    'data_dir',
-];
-/** How the host is reached and where its project lies differs: the line that did it, or null when nothing does. */
-function connectionEdit(before, host) {
-    const reach = ({ connection, runtime, directory, composeProject, composeFiles, containers, dockerContext, dataDir, }) => JSON.stringify([connection, runtime, directory, composeProject, composeFiles, containers, dockerContext, dataDir]);
-    if (reach(before) === reach(host))
-        return null;
-    return ownEdit(before, host, REACH_VARIABLES) ?? fallback(host, `${host.name} is reached in another way`);
-}
-/** How many servers may fail before quorum is lost. */
-function declaredTolerance(cluster) {
-    return Math.floor((cluster.servers.length - 1) / 2);
-}
-/** What a reviewer should know although it is allowed: the rule has no memory, so order moves roles. */
-function editWarnings(base, head, pairs, finder) {
-    const warnings = [];
-    const warn = (code, cause, message, hosts) => {
-        // A line of the base is no line of the head: the reader would be sent to the wrong one.
-        const place = cause.commit === 'head' ? { file: cause.file, line: cause.line } : { file: cause.file, line: null };
-        warnings.push({ code, message, ...place, hosts });
-    };
-    const bootstrap = head.hosts.find((host) => host.name === head.bootstrap);
-    const formerly = base.hosts.find((host) => host.name === base.bootstrap);
-    if (bootstrap !== undefined && formerly !== undefined && pairs.get(bootstrap.name) !== formerly) {
-        const cause = finder.ofBootstrap(bootstrap);
-        warn('bootstrap-moved', cause, `This edit makes ${bootstrap.name} the bootstrap host instead of ${formerly.name} (${cause.reason}): every host that joins through it gets another join URL, and a host provisioned from scratch would look for the cluster at ${bootstrap.name}. To keep it, append new hosts behind the others, or set ${variables/* PREFIX */.H3}bootstrap: true for ${formerly.name}.`, [bootstrap.name, formerly.name]);
-    }
-    for (const host of head.hosts) {
-        const before = pairs.get(host.name);
-        if (before === undefined || before.role === host.role || finder.ownRoleEdit(before, host) !== null)
-            continue;
-        const cause = finder.ofRole(before, host);
-        const keep = before.role === 'server'
-            ? `set ${variables/* PREFIX */.H3}server_pinned: true (or ${variables/* PREFIX */.H3}node_role: server) for ${host.name}`
-            : `set ${variables/* PREFIX */.H3}node_role: agent for ${host.name}`;
-        warn('role-moved', cause, `${host.name} becomes ${host.role} although its own lines did not change (${cause.reason}). To keep it ${before.role === 'server' ? 'a server' : 'an agent'}, append new hosts behind the others, or ${keep}.`, [host.name]);
-    }
-    const lower = head.datastore === 'etcd' && base.datastore === 'etcd' && declaredTolerance(head) < declaredTolerance(base);
-    if (lower && head.servers.length > 0) {
-        const first = head.hosts.find((host) => pairs.get(host.name)?.role === 'server' && host.role === 'agent');
-        const kept = new Set(pairs.values());
-        const gone = base.hosts.find((host) => host.role === 'server' && !kept.has(host));
-        const before = first === undefined ? undefined : pairs.get(first.name);
-        const cause = first !== undefined && before !== undefined
-            ? finder.ofRole(before, first)
-            : { commit: 'base', file: gone?.place.file ?? null, line: null, reason: '' };
-        warn('tolerance-lowered', cause, `The cluster goes from ${base.servers.length} to ${head.servers.length} servers and then survives the loss of ${declaredTolerance(head)} instead of ${declaredTolerance(base)}. To keep it, declare another server in the same commit.`, head.servers);
-    }
-    return warnings;
+    return new Map([...names].filter(([, name]) => owners.get(name) === 1));
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/prepare.js
@@ -34279,8 +34933,8 @@ function unusable(cluster, commit) {
     return `The base ${commit?.slice(0, 12) ?? ''} is invalid (${problem?.code ?? 'unknown'}) and was never applied.`;
 }
 
-// EXTERNAL MODULE: ./lib/fleet/declare.js
-var fleet_declare = __nccwpck_require__(4546);
+// EXTERNAL MODULE: ./lib/fleet/declare.js + 1 modules
+var fleet_declare = __nccwpck_require__(9872);
 ;// CONCATENATED MODULE: ./lib/fleet/inventory/text.js
 /**
  * Why a file cannot be read, with the place in its text. It never leaves this folder: `readInventory` turns it into a
@@ -35079,6 +35733,8 @@ class Scanner {
 const YAML_TAG = 'tag:yaml.org,2002:';
 const yaml_parser_MAX_NESTING = 64;
 const MAX_ALIASES = 1000;
+/** 16 MiB can be five million nodes, which nobody writes and which would not fit into 256 MB. */
+const MAX_NODES = 500_000;
 /**
  * The one document of a YAML text, or null when the text holds none.
  *
@@ -35111,8 +35767,9 @@ class Parser {
         ['!!', YAML_TAG],
     ]);
     #depth = 0;
-    /** Alias expansions below a node that has any. */
-    #expansions = new Map();
+    #nodes = 0;
+    /** Of each list and mapping how much its aliases expand to, and how deep it is with them. */
+    #sizes = new Map();
     constructor(text) {
         this.#scanner = new Scanner(text);
     }
@@ -35170,6 +35827,10 @@ class Parser {
     }
     #node(block, indentless) {
         let token = this.#scanner.peek();
+        if (++this.#nodes > MAX_NODES) {
+            const most = MAX_NODES.toLocaleString('en');
+            throw new ReadingError('too-big', `the file holds more than ${most} keys and values; split it`, token.at);
+        }
         if (token.kind === 'alias')
             return this.#alias(this.#scanner.take());
         const at = token.at;
@@ -35229,22 +35890,24 @@ class Parser {
         this.#fail('a value is expected here; check the indentation and the quotes', token);
     }
     #nested(token, read) {
-        if (this.#depth === yaml_parser_MAX_NESTING) {
-            throw new ReadingError('too-big', `the file nests deeper than ${yaml_parser_MAX_NESTING} levels here; flatten it`, token.at);
-        }
+        if (this.#depth === yaml_parser_MAX_NESTING)
+            this.#tooDeep(token.at);
         this.#depth++;
         const node = read();
         this.#depth--;
-        this.#countExpansions(node);
+        this.#measure(node);
         return node;
     }
-    #countExpansions(node) {
-        let sum = 0;
+    /** Aliases cost nothing here, but whoever writes the values out would pay for them. */
+    #measure(node) {
+        let expansions = 0;
+        let depth = 0;
         const add = (child) => {
+            const size = this.#sizes.get(resolveAlias(child));
             if (child.kind === 'alias')
-                sum += 1 + (this.#expansions.get(child.target) ?? 0);
-            else if (child.kind !== 'scalar')
-                sum += this.#expansions.get(child) ?? 0;
+                expansions += 1;
+            expansions += size?.expansions ?? 0;
+            depth = Math.max(depth, size?.depth ?? 0);
         };
         if (node.kind === 'sequence')
             for (const item of node.items)
@@ -35254,12 +35917,15 @@ class Parser {
                 add(key);
                 add(value);
             }
-        if (sum === 0)
-            return;
-        if (sum > MAX_ALIASES) {
+        if (expansions > MAX_ALIASES) {
             throw new ReadingError('too-big', `the file expands more than ${MAX_ALIASES.toLocaleString('en')} aliases; write the values out`, node.at);
         }
-        this.#expansions.set(node, sum);
+        if (depth >= yaml_parser_MAX_NESTING)
+            this.#tooDeep(node.at);
+        this.#sizes.set(node, { expansions, depth: depth + 1 });
+    }
+    #tooDeep(at) {
+        throw new ReadingError('too-big', `the file nests deeper than ${yaml_parser_MAX_NESTING} levels here; flatten it`, at);
     }
     #alias(token) {
         const target = this.#anchors.get(token.text);
@@ -35383,6 +36049,9 @@ class Parser {
         }
     }
 }
+function resolveAlias(node) {
+    return node.kind === 'alias' ? node.target : node;
+}
 function decodeTag(suffix) {
     try {
         return decodeURIComponent(suffix);
@@ -35395,6 +36064,7 @@ function decodeTag(suffix) {
 ;// CONCATENATED MODULE: ./lib/fleet/inventory/json-parser.js
 
 const json_parser_MAX_NESTING = 64;
+const json_parser_MAX_NODES = 500_000;
 /**
  * The document of a text that is JSON as Python's `json` reads it (NaN and Infinity included), else null: then Ansible
  * reads the text as YAML, so no error is lost here. Nodes are those of the YAML parser, with explicit types.
@@ -35416,6 +36086,7 @@ class NotJson extends Error {
 class JsonParser {
     #text;
     #at = 0;
+    #nodes = 0;
     constructor(text) {
         this.#text = text;
     }
@@ -35427,7 +36098,7 @@ class JsonParser {
         this.#space();
         const at = this.#at;
         // Beyond the bound the YAML parser says so, with its place.
-        if (depth > json_parser_MAX_NESTING)
+        if (depth > json_parser_MAX_NESTING || ++this.#nodes > json_parser_MAX_NODES)
             throw new NotJson();
         switch (this.#text[at]) {
             case '{':
@@ -35533,6 +36204,65 @@ class JsonParser {
     }
 }
 
+// EXTERNAL MODULE: external "node:crypto"
+var external_node_crypto_ = __nccwpck_require__(7598);
+;// CONCATENATED MODULE: ./lib/fleet/inventory/vault.js
+
+
+const HEADER = '$ANSIBLE_VAULT';
+const ITERATIONS = 10_000;
+/** Whether a file as a whole is encrypted with Ansible Vault. */
+function isVault(text) {
+    return text.startsWith(HEADER);
+}
+/**
+ * The content of an Ansible Vault envelope (format 1.1 or 1.2): hex of `salt LF hmac LF ciphertext`, each hex again; keys
+ * by PBKDF2-SHA256, AES-256-CTR with PKCS#7 padding, HMAC-SHA256 over the ciphertext.
+ *
+ * Throws a ReadingError (`vault-locked`) without place: its message follows the name of what is encrypted.
+ */
+function decryptVault(envelope, password) {
+    if (password === null || password === '') {
+        return locked('is encrypted with Ansible Vault; give the input vault-password, or write the value in the open');
+    }
+    const [header = '', ...lines] = envelope.trim().split(/\r\n|[\n\r]/);
+    const [magic, version, cipher] = header.split(';').map((part) => part.trim());
+    if (magic !== HEADER || (version !== '1.1' && version !== '1.2') || cipher !== 'AES256') {
+        return locked('has a vault header that is not known (1.1 or 1.2, AES256); encrypt it again with ansible-vault');
+    }
+    const [saltHex, hmacHex, cipherHex] = splitParts(fromHex(lines.map((line) => line.trim()).join('')));
+    const ciphertext = fromHex(cipherHex);
+    const keys = (0,external_node_crypto_.pbkdf2Sync)(password, fromHex(saltHex), ITERATIONS, 80, 'sha256');
+    const seal = (0,external_node_crypto_.createHmac)('sha256', keys.subarray(32, 64)).update(ciphertext).digest();
+    const written = fromHex(hmacHex);
+    if (written.length !== seal.length || !(0,external_node_crypto_.timingSafeEqual)(seal, written)) {
+        return locked('cannot be decrypted with this vault-password, or it was changed; correct the input or encrypt it again');
+    }
+    const decipher = (0,external_node_crypto_.createDecipheriv)('aes-256-ctr', keys.subarray(0, 32), keys.subarray(64, 80));
+    const padded = Buffer.concat([decipher.update(ciphertext), decipher.final()]);
+    const padding = padded[padded.length - 1] ?? 0;
+    if (padding < 1 || padding > 16 || padding > padded.length)
+        return damaged();
+    return padded.subarray(0, padded.length - padding);
+}
+function splitParts(bytes) {
+    const parts = bytes.toString('latin1').split('\n');
+    if (parts.length !== 3)
+        return damaged();
+    return parts;
+}
+function fromHex(text) {
+    if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text))
+        return damaged();
+    return Buffer.from(text, 'hex');
+}
+function damaged() {
+    return locked('is damaged; encrypt it again with ansible-vault');
+}
+function locked(message) {
+    throw new ReadingError('vault-locked', message, null);
+}
+
 ;// CONCATENATED MODULE: ./lib/fleet/inventory/raw.js
 /** A number that is a float in Python, whole or not. */
 class PyFloat {
@@ -35557,6 +36287,8 @@ class Vaulted {
 }
 /** What is shown in place of an encrypted text that is not needed. */
 const VAULTED_TEXT = '<encrypted>';
+/** What was converted before: aliases and shared variables stay shared. */
+const converted = new WeakMap();
 /** The value for the rest of fleet-role; templates are left as they are written. */
 function toValue(raw) {
     if (raw === null || typeof raw === 'boolean' || typeof raw === 'number' || typeof raw === 'string')
@@ -35569,13 +36301,16 @@ function toValue(raw) {
         return raw.text;
     if (raw instanceof Vaulted)
         return VAULTED_TEXT;
-    if (isMapping(raw)) {
-        const object = Object.create(null);
-        for (const [key, value] of raw)
-            object[keyText(key)] = toValue(value);
-        return object;
-    }
-    return raw.map(toValue);
+    const known = converted.get(raw);
+    if (known !== undefined)
+        return known;
+    let value;
+    if (isMapping(raw))
+        value = Object.fromEntries([...raw].map(([key, item]) => [keyText(key), toValue(item)]));
+    else
+        value = raw.map(toValue);
+    converted.set(raw, value);
+    return value;
 }
 /** Tells a mapping from the other values. */
 function isMapping(raw) {
@@ -35852,6 +36587,24 @@ class Construction {
         return values;
     }
 }
+/**
+ * What to say of a value whose type in YAML 1.1 may not be the one that its writer sees, or null: 022 is 18, 10:30 is
+ * 630, 1.30 is 1.3. yes, no, on and off are not among them: who writes them means true and false.
+ */
+function surpriseOf(name, written) {
+    const node = resolve(written);
+    if (node.kind !== 'scalar' || !node.plain || node.tag !== null)
+        return null;
+    const type = plainType(node.text);
+    if (type !== 'int' && type !== 'float' && type !== 'timestamp')
+        return null;
+    const value = plainValue(node.text, node.at);
+    const shown = String(value instanceof PyFloat ? value.number : value);
+    if (type !== 'timestamp' && shown === node.text)
+        return null;
+    const meant = type === 'timestamp' ? 'a date' : `the number ${shown}`;
+    return `${name}: Ansible reads ${node.text} as ${meant} (YAML 1.1); put it in quotes if it is meant as it is written`;
+}
 function lastWins(merged, own) {
     const result = new Map();
     for (const pair of merged)
@@ -35918,20 +36671,26 @@ function binaryOf(text, at) {
 
 
 
+
 /** One file as text and, when it was asked for, as a document. It knows no path: two paths may share one blob. */
 class ParsedFile {
     text;
+    /** Decrypted from a vault: its lines are not those of the file. */
+    decrypted;
     #lines = null;
     #document = null;
     /** The values of the document's nodes. */
     construction = new Construction();
     /** The variables of a vars file, kept by its reader. */
     variables = null;
-    constructor(text) {
+    constructor(text, decrypted = false) {
         this.text = text;
+        this.decrypted = decrypted;
     }
     /** The line of an offset. */
     lineOf(at) {
+        if (this.decrypted)
+            return 1;
         this.#lines ??= new Lines(this.text);
         return this.#lines.lineOf(at);
     }
@@ -35958,19 +36717,35 @@ class ParsedFile {
  */
 class ParseCache {
     #files = new Map();
-    /** The file of an object id. Throws a ReadingError when it is no text. */
+    /** The file of an object id as it is. Throws a ReadingError. */
     file(oid, bytes) {
-        let file = this.#files.get(oid);
+        return this.#kept(oid, () => new ParsedFile(decodeText(bytes)));
+    }
+    /** The content of an encrypted file. Throws a ReadingError (`vault-locked`). */
+    decrypted(oid, envelope, password) {
+        return this.#kept(`${oid} ${password}`, () => {
+            try {
+                return new ParsedFile(decodeText(decryptVault(envelope, password)), true);
+            }
+            catch (error) {
+                if (!(error instanceof ReadingError))
+                    throw error;
+                throw new ReadingError(error.code, `the file ${error.message}`, 0);
+            }
+        });
+    }
+    #kept(key, make) {
+        let file = this.#files.get(key);
         if (file === undefined) {
             try {
-                file = new ParsedFile(decodeText(bytes));
+                file = make();
             }
             catch (error) {
                 if (!(error instanceof ReadingError))
                     throw error;
                 file = error;
             }
-            this.#files.set(oid, file);
+            this.#files.set(key, file);
         }
         if (file instanceof ReadingError)
             throw file;
@@ -35989,6 +36764,7 @@ function group_graph_assign(variables, name, assignment) {
         known.push(assignment);
 }
 const MAX_GROUP_NESTING = 64;
+const MAX_ENTRIES = 500_000;
 /**
  * Hosts and groups as inventory files build them up. It keeps Ansible's orders: hosts and children of a group as they
  * were first listed, and of all of a group's hosts its own first, then level by level those of its children.
@@ -35998,10 +36774,22 @@ class GroupGraph {
     hosts = new Map();
     all;
     ungrouped;
+    #spent = 0;
     constructor() {
         this.all = this.addGroup('all', null);
         this.ungrouped = this.addGroup('ungrouped', null);
         this.addChild(this.all, this.ungrouped, { file: null, line: null });
+    }
+    /**
+     * Counts entries, because aliases and ranges make many of few bytes. Throws a ReadingError (`too-big`) beyond what
+     * 20,000 hosts need.
+     */
+    spend(entries, at) {
+        this.#spent += entries;
+        if (this.#spent <= MAX_ENTRIES)
+            return;
+        const most = MAX_ENTRIES.toLocaleString('en');
+        throw new ReadingError('too-big', `the inventory has more than ${most} entries for hosts and groups; split it`, at);
     }
     addGroup(name, place) {
         const known = this.groups.get(name);
@@ -36352,8 +37140,8 @@ function leavesRepository(input, value) {
 /** The problem of a link or submodule where a file is read. */
 function notFollowed(path, type) {
     return type === 'link'
-        ? fileProblem('outside-repository', path, `${path} is a symbolic link, which is never followed; put the file itself here.`)
-        : fileProblem('unreadable-file', path, `${path} is a submodule, which is never read; put the files themselves here.`);
+        ? fileProblem('outside-repository', path, `The path ${path} is a symbolic link, which is never followed; put the file itself here.`)
+        : fileProblem('unreadable-file', path, `The path ${path} is a submodule, which is never read; put the files themselves here.`);
 }
 function collectInventory(path, node, files, problems) {
     if (node.type === 'file')
@@ -36689,7 +37477,7 @@ class YamlInventory {
             return read();
         }
         catch (error) {
-            if (!(error instanceof ReadingError))
+            if (!(error instanceof ReadingError) || error.code === 'too-big')
                 throw error;
             this.#file.report(error);
             return null;
@@ -36705,6 +37493,7 @@ class YamlInventory {
         }
         if (this.#attempt(() => checkGroupName(key, keyNode.at) ?? true) === null)
             return null;
+        this.#file.graph.spend(1, keyNode.at);
         const group = this.#file.graph.addGroup(key, this.#file.placeOf(keyNode.at));
         const node = resolve(valueNode);
         if (node.kind !== 'mapping') {
@@ -36756,15 +37545,23 @@ class YamlInventory {
     }
     #groupVariable(group, { key, keyNode, valueNode }) {
         this.#attempt(() => {
+            this.#file.graph.spend(1, keyNode.at);
             const raw = this.#values.value(valueNode);
             if (key === 'ansible_group_priority') {
                 group.priority = priorityOf(raw, valueNode.at);
                 return;
             }
             const name = variableName(key, keyNode.at, this.#file);
-            if (name !== null)
-                group_graph_assign(group.variables, name, { raw, place: this.#file.placeOf(keyNode.at) });
+            if (name === null)
+                return;
+            group_graph_assign(group.variables, name, { raw, place: this.#file.placeOf(keyNode.at) });
+            this.#surprise(name, valueNode);
         });
+    }
+    #surprise(name, node) {
+        const message = this.#file.needed(name) ? surpriseOf(name, node) : null;
+        if (message !== null)
+            this.#file.warn('yaml-1.1', message, node.at);
     }
     #host(group, { key, keyNode, valueNode }) {
         if (typeof key !== 'string') {
@@ -36778,8 +37575,10 @@ class YamlInventory {
             for (const pair of this.#values.pairs(node)) {
                 const name = variableName(pair.key, pair.keyNode.at, this.#file);
                 const variable = { raw: this.#values.value(pair.valueNode), place: this.#file.placeOf(pair.keyNode.at) };
-                if (name !== null)
-                    variables.push([name, variable]);
+                if (name === null)
+                    continue;
+                variables.push([name, variable]);
+                this.#surprise(name, pair.valueNode);
             }
         }
         else {
@@ -36794,6 +37593,7 @@ class YamlInventory {
 /** Adds the hosts of one line to a group; a port counts only where the host is new, as in Ansible. */
 function addHosts(file, names, port, group, place, at, variables) {
     const { graph } = file;
+    graph.spend(names.length * (1 + variables.length), at);
     for (const name of names) {
         const isNew = !graph.hosts.has(name);
         if (isNew && graph.hosts.size >= MAX_HOSTS) {
@@ -36846,23 +37646,36 @@ function truthy(raw) {
 
 
 
+
+/** Who mends a hundred problems sees the rest with the next commit; a hostile file must not fill the memory. */
+const MAX_PROBLEMS = 100;
+/** A line of a hostile file may be its whole length. */
+const MAX_MESSAGE = 600;
 /** Opens the files of one snapshot and collects what is wrong with them, each thing once. */
 class FileReader {
     #snapshot;
     #cache;
     #vaultPassword;
+    #needed;
     #problems;
     #warnings;
     #variables = new Map();
-    constructor(snapshot, cache, vaultPassword, problems, warnings) {
+    #decrypted = new Map();
+    #secrets = new Set();
+    constructor(snapshot, cache, options, problems, warnings) {
         this.#snapshot = snapshot;
         this.#cache = cache;
-        this.#vaultPassword = vaultPassword;
+        this.#vaultPassword = options.vaultPassword;
+        this.#needed = options.needed;
         this.#problems = problems;
         this.#warnings = warnings;
     }
-    get vaultPassword() {
-        return this.#vaultPassword;
+    needed(variable) {
+        return this.#needed(variable);
+    }
+    /** Texts that were encrypted in the repository: they must be masked before anything is printed. */
+    get secrets() {
+        return [...this.#secrets];
     }
     /** The file's text and document, or null after the problem was noted. */
     open(file) {
@@ -36874,34 +37687,57 @@ class FileReader {
         if (bytes === undefined)
             throw new Error(`the content of ${file.path} was not read from the repository`);
         try {
-            return this.#cache.file(file.entry.oid, bytes);
+            const plain = this.#cache.file(file.entry.oid, bytes);
+            return isVault(plain.text) ? this.#cache.decrypted(file.entry.oid, plain.text, this.#vaultPassword) : plain;
         }
         catch (error) {
             if (!(error instanceof ReadingError))
                 throw error;
             const line = error.at === null ? 1 : lineIn(bytes, error.at);
-            this.#problems.push(problemOf(error, { file: file.path, line }));
+            this.#add(problemOf(error, { file: file.path, line }));
             return null;
         }
     }
     report(path, file, error) {
         const line = file === null || error.at === null ? 1 : file.lineOf(error.at);
-        this.#problems.push(problemOf(error, { file: path, line }));
+        this.#add(problemOf(error, { file: path, line }));
+    }
+    #add(problem) {
+        if (this.#problems.length < MAX_PROBLEMS)
+            this.#problems.push(problem);
     }
     /** Notes problems that are known already. */
     addProblems(problems) {
-        for (const problem of problems) {
+        for (const found of problems) {
+            const problem = { ...found, message: sentence(found.message) };
             const known = this.#problems.some((other) => other.code === problem.code && other.file === problem.file && other.message === problem.message);
             if (!known)
-                this.#problems.push(problem);
+                this.#add(problem);
         }
     }
     warn(code, message, place) {
-        this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
+        if (this.#warnings.length < MAX_PROBLEMS)
+            this.#warnings.push({ code, message: sentence(message), hosts: [], ...place });
     }
     /** The text of an encrypted value. Throws a ReadingError that says what is missing. */
-    decrypt(_value) {
-        throw new ReadingError('vault-locked', 'is encrypted with Ansible Vault; give the input vault-password', null);
+    decrypt(value) {
+        let text = this.#decrypted.get(value);
+        if (text === undefined) {
+            text = decodeText(decryptVault(value.envelope, this.#vaultPassword));
+            this.#decrypted.set(value, text);
+            this.#keepSecret(text);
+        }
+        return text;
+    }
+    #keepSecret(raw) {
+        if (typeof raw === 'string' && raw.trim() !== '')
+            this.#secrets.add(raw.trim());
+        else if (isMapping(raw))
+            for (const value of raw.values())
+                this.#keepSecret(value);
+        else if (Array.isArray(raw))
+            for (const value of raw)
+                this.#keepSecret(value);
     }
     /** The variables of a vars file; none after a problem, which is noted once. */
     variables(source) {
@@ -36918,10 +37754,16 @@ class FileReader {
             this.report(source.path, file, file.variables);
             return variables;
         }
-        for (const { key, raw, at } of file.variables) {
+        for (const { key, raw, at, valueNode } of file.variables) {
             const place = { file: source.path, line: file.lineOf(at) };
-            if (typeof key === 'string')
+            if (file.decrypted)
+                this.#keepSecret(raw);
+            if (typeof key === 'string') {
                 group_graph_assign(variables, key, { raw, place });
+                const surprise = this.#needed(key) && !file.decrypted ? surpriseOf(key, valueNode) : null;
+                if (surprise !== null)
+                    this.warn('yaml-1.1', surprise, { file: source.path, line: file.lineOf(valueNode.at) });
+            }
             else
                 this.warn('not-a-name', notAName(keyText(key), typeWord(key)), place);
         }
@@ -36942,6 +37784,7 @@ function readVariables(file) {
             return file.construction.pairs(node).map(({ key, keyNode, valueNode }) => ({
                 key,
                 raw: file.construction.value(valueNode),
+                valueNode,
                 at: keyNode.at,
             }));
         }
@@ -36961,7 +37804,8 @@ function problemOf(error, place) {
 }
 /** With a capital and a full stop. */
 function sentence(message) {
-    const text = message.charAt(0).toUpperCase() + message.slice(1);
+    const short = message.length > MAX_MESSAGE ? `${message.slice(0, 300)} … ${message.slice(-250)}` : message;
+    const text = short.charAt(0).toUpperCase() + short.slice(1);
     return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 function lineIn(bytes, at) {
@@ -37080,6 +37924,7 @@ const CONSTANTS = new Map([
     ['None', null],
 ]);
 const template_parser_MAX_NESTING = 32;
+const MAX_OPERATIONS = 100;
 /** The parts of a template. Throws Unresolved for everything beyond references, items and filters. */
 function parseTemplate(source) {
     if (source.startsWith('#jinja2:'))
@@ -37109,6 +37954,7 @@ class ExpressionParser {
     #text;
     #at;
     #depth = 0;
+    #operations = 0;
     constructor(text, at) {
         this.#text = text;
         this.#at = at;
@@ -37140,6 +37986,11 @@ class ExpressionParser {
         this.#at++;
         return true;
     }
+    /** Each item and filter is one level for whoever works the expression out. */
+    #operation() {
+        if (++this.#operations > MAX_OPERATIONS)
+            throw new Unresolved(`has more than ${MAX_OPERATIONS} items and filters`);
+    }
     #match(pattern) {
         this.#space();
         const sticky = new RegExp(pattern, 'y');
@@ -37157,6 +38008,7 @@ class ExpressionParser {
             const name = this.#match(/[A-Za-z_][A-Za-z0-9_.]*/);
             if (name === null)
                 throw new Unresolved('has a | without a filter');
+            this.#operation();
             of = { kind: 'filter', of, name, arguments: this.#takes('(') ? this.#arguments() : [] };
         }
         this.#depth--;
@@ -37191,12 +38043,14 @@ class ExpressionParser {
         let of = this.#atom();
         for (;;) {
             if (this.#takes('[')) {
+                this.#operation();
                 const key = this.#filtered();
                 if (!this.#takes(']'))
                     throw new Unresolved('has an index that fleet-role does not resolve');
                 of = { kind: 'item', of, key, dotted: false };
             }
             else if (this.#takes('.')) {
+                this.#operation();
                 const key = this.#match(/[A-Za-z_][A-Za-z0-9_]*|[0-9]+/);
                 if (key === null)
                     throw new Unresolved('has a dot without a name');
@@ -37243,6 +38097,34 @@ class ExpressionParser {
             ? 'is not closed with }}'
             : `holds ${JSON.stringify(next)}, a form that fleet-role does not resolve`);
     }
+}
+/** The names that a template refers to, each as often as it does. */
+function template_parser_namesOf(template) {
+    const names = [];
+    const visit = (expression) => {
+        switch (expression.kind) {
+            case 'name':
+                names.push(expression.name);
+                break;
+            case 'item':
+                visit(expression.of);
+                visit(expression.key);
+                break;
+            case 'list':
+                expression.items.forEach(visit);
+                break;
+            case 'filter':
+                visit(expression.of);
+                for (const { value } of expression.arguments)
+                    visit(value);
+                break;
+            default:
+        }
+    };
+    for (const part of template)
+        if (typeof part !== 'string')
+            visit(part);
+    return names;
 }
 
 ;// CONCATENATED MODULE: ./lib/fleet/inventory/python-literal.js
@@ -37658,6 +38540,9 @@ const RUNTIME_NAMES = new Set(('playbook_dir inventory_dir inventory_file omit v
 const CONNECTION_NAME = /^ansible_(?:host|port|user|password|connection|become|become_(?:user|method|password|pass|exe|flags)|ssh_(?:common_args|extra_args|private_key_file|user|host|port|pass)|private_key_file)$/;
 /** Attributes of Python's texts, lists and mappings: `x.keys` is a method there, not an item. */
 const PYTHON_ATTRIBUTE = /^(?:clear|copy|fromkeys|get|items|keys|pop|popitem|setdefault|update|values|raw_get|set_\w+|_.*)$/;
+/** A decrypted text: for Python no text but an object that looks like one, which filters treat otherwise. */
+class Decrypted extends Unsafe {
+}
 /** Methods and attributes of Python's texts, lists and numbers: `x.count` is never an item. */
 const PYTHON_METHODS = new Set(('capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha isascii ' +
     'isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip ' +
@@ -37690,7 +38575,7 @@ class Templates {
         if (typeof raw === 'string')
             return this.#text(raw, scope);
         if (raw instanceof Vaulted)
-            return new Unsafe(this.#world.decrypt(raw));
+            return new Decrypted(this.#world.decrypt(raw));
         if (isMapping(raw)) {
             const result = new Map();
             for (const [key, value] of raw)
@@ -37710,7 +38595,11 @@ class Templates {
             if (raw === null || isNumberOrBoolean(raw))
                 return raw;
         }
-        const results = this.#parse(text).map((part) => (typeof part === 'string' ? part : this.#evaluate(part, scope)));
+        const template = this.#parse(text);
+        // Jinja looks up all names before it works out anything, so one that cannot be had spoils the whole template.
+        for (const name of template_parser_namesOf(template))
+            this.#name(name, scope);
+        const results = template.map((part) => (typeof part === 'string' ? part : this.#evaluate(part, scope)));
         if (results.length === 1) {
             const only = results[0];
             if (only instanceof PlainText)
@@ -37838,6 +38727,8 @@ class Templates {
     #item(of, key, dotted) {
         if (of instanceof Undefined)
             return of;
+        if (of instanceof Decrypted || key instanceof Decrypted)
+            throw new Unresolved('takes an item by or of an encrypted value');
         if (key instanceof Undefined)
             throw new UndefinedName(key.what);
         const index = key instanceof PlainText ? key.text : key instanceof Unsafe ? key.text : key;
@@ -37897,6 +38788,9 @@ class Templates {
         }
         if (input instanceof Undefined)
             throw new UndefinedName(input.what);
+        if (input instanceof Decrypted && (name === 'int' || name === 'bool')) {
+            throw new Unresolved(`uses the filter ${name} on an encrypted value`);
+        }
         if (name === 'int' && args.length <= 1 && (args[0]?.name ?? 'default') === 'default') {
             return toInt(input, args[0] === undefined ? 0 : this.#evaluate(args[0].value, scope));
         }
@@ -38074,6 +38968,7 @@ function toInt(result, fallback) {
 
 
 
+const host_variables_MAX_ENTRIES = 500_000;
 /**
  * The variables of hosts by Ansible's default precedence, weakest first: `all` and then the groups of the inventory
  * itself, group_vars/all of inventory and playbook, group_vars of the other groups of inventory and then playbook, the
@@ -38089,6 +38984,7 @@ class HostVariables {
     #numbers = new Map();
     #groupHosts = new Map();
     #templates = new Templates(this);
+    #spent = 0;
     /** Of the inventory and, stronger, of the playbook. */
     #folders;
     constructor(graph, sources, reader, needed) {
@@ -38185,7 +39081,9 @@ class HostVariables {
         const inline = [this.#graph.all, ...chain].map((group) => ({ source: `group ${group.name}`, variables: group.variables }));
         const ofAll = this.#folders.flatMap((folder) => this.#filesIn(folder, 'group_vars', 'all'));
         const ofGroups = this.#folders.flatMap((folder) => chain.flatMap((group) => this.#filesIn(folder, 'group_vars', group.name)));
-        const stacks = stack(new Map(), [...inline, ...ofAll, ...ofGroups]);
+        const layers = [...inline, ...ofAll, ...ofGroups];
+        this.#spend(layers.reduce((sum, { variables }) => sum + 1 + variables.size, 0));
+        const stacks = stack(new Map(), layers);
         const variables = new Map();
         const open = [];
         for (const [name, stacked] of stacks) {
@@ -38197,6 +39095,14 @@ class HostVariables {
         const shared = { stacks, variables, open, groupNames };
         this.#shared.set(key, shared);
         return shared;
+    }
+    /** Hosts of ever other groups could make much of few bytes. */
+    #spend(entries) {
+        this.#spent += entries;
+        if (this.#spent <= host_variables_MAX_ENTRIES)
+            return;
+        const message = 'The hosts are in so many different sets of groups that their variables do not fit; use fewer groups';
+        throw new ReadingError('too-big', message, null);
     }
     #filesIn(folder, kind, name) {
         const { files, problems } = varsFiles(this.#sources.tree, folder, kind, name);
@@ -38356,7 +39262,7 @@ class IniInventory {
             this.#line(strip(line), at);
         }
         catch (error) {
-            if (!(error instanceof ReadingError))
+            if (!(error instanceof ReadingError) || error.code === 'too-big')
                 throw error;
             this.#file.report(error);
         }
@@ -38382,6 +39288,7 @@ class IniInventory {
         // Lines below a bad header belong to no section, so they are passed over instead of being misread.
         this.#state = null;
         checkGroupName(name, at);
+        this.#file.graph.spend(1, at);
         if (state !== 'hosts' && state !== 'children' && state !== 'vars') {
             throw new ReadingError('bad-structure', `[${name}:${state}] is no section; write [${name}], [${name}:children] or [${name}:vars]`, at);
         }
@@ -38433,6 +39340,7 @@ class IniInventory {
             pending.parents.push(this.#group);
     }
     #variable(line, at) {
+        this.#file.graph.spend(1, at);
         const equals = line.indexOf('=');
         if (equals === -1) {
             throw new ReadingError('bad-syntax', `${JSON.stringify(line)} is no variable; write name=value`, at);
@@ -38520,6 +39428,7 @@ function addInventoryFile(source, reader, graph) {
         graph,
         placeOf: (at) => ({ file: source.path, line: file.lineOf(at) }),
         warn: (code, message, at) => reader.warn(code, message, { file: source.path, line: file.lineOf(at) }),
+        needed: (variable) => reader.needed(variable),
         report: (error) => reader.report(source.path, file, error),
     };
     try {
@@ -38581,6 +39490,7 @@ function looksLikeYaml(text) {
 
 
 
+
 /**
  * The paths that `readInventory` may open in a commit with these entries: the inventory's files, and `group_vars/` and
  * `host_vars/` beside it and beside the playbook directory. Files beyond 16 MiB are not among them, and none is when
@@ -38605,22 +39515,30 @@ function readInventory(snapshot, options, cache = new ParseCache()) {
         problems.push(wanted.problem);
         return { path: sources.path, hosts: new Map(), groups: new Map(), problems, warnings };
     }
-    const reader = new FileReader(snapshot, cache, options.vaultPassword, problems, warnings);
+    const reader = new FileReader(snapshot, cache, options, problems, warnings);
     const graph = new GroupGraph();
     for (const file of sources.files)
         addInventoryFile(file, reader, graph);
-    problems.push(...graph.settle());
+    reader.addProblems(graph.settle());
     if (problems.some((problem) => problem.code === 'too-big')) {
         return { path: sources.path, hosts: new Map(), groups: new Map(), problems, warnings };
     }
     const groups = new Map();
     for (const group of graph.groups.values())
         groups.set(group.name, new ReadGroup(group));
-    const variables = new HostVariables(graph, sources, reader, options.needed);
     const hosts = new Map();
-    for (const host of graph.hosts.values())
-        hosts.set(host.name, variables.hostOf(host));
-    return { path: sources.path, hosts, groups, problems, warnings };
+    const variables = new HostVariables(graph, sources, reader, options.needed);
+    try {
+        for (const host of graph.hosts.values())
+            hosts.set(host.name, variables.hostOf(host));
+    }
+    catch (error) {
+        if (!(error instanceof ReadingError))
+            throw error;
+        problems.push(fileProblem('too-big', sources.path, `${error.message}.`));
+        hosts.clear();
+    }
+    return { path: sources.path, hosts, groups, problems, warnings, secrets: reader.secrets };
 }
 /** A group whose hosts are listed when somebody asks: most groups are never asked. */
 class ReadGroup {
@@ -38660,7 +39578,7 @@ class ReadGroup {
 }
 
 // EXTERNAL MODULE: ./lib/repository/source.js
-var repository_source = __nccwpck_require__(3667);
+var repository_source = __nccwpck_require__(3300);
 ;// CONCATENATED MODULE: ./lib/read-fleets.js
 
 
@@ -38669,39 +39587,64 @@ var repository_source = __nccwpck_require__(3667);
 
 
 
+/** Decrypted values of fewer characters are not masked: the log would lose every such word. */
+const SHORTEST_SECRET = 4;
 /**
  * Reads what head and base declare. A head that cannot be had is a UserError; a base that cannot be had is a value with
- * the reason, and never an empty inventory.
+ * the reason, and never an empty inventory. What was decrypted is given to `mask`.
  */
-async function readFleets(repository, head, base, settings) {
+async function readFleets(repository, head, base, settings, logger, mask) {
     const headCommit = await resolveHead(repository, head);
     const found = await resolveBase(repository, base, headCommit);
     const options = {
         inventory: settings.inventory,
         playbookDir: settings.playbookDir,
         vaultPassword: settings.vaultPassword,
-        needed: variables/* isNeeded */.Ad,
+        // Which layout it is shows only once the inventory is read.
+        needed: (variable) => (0,variables/* isNeeded */.Ad)(variable, settings.layout === 'ordered' ? 'ordered' : 'groups'),
     };
     const wanted = (entries) => wantedEntries(entries, options);
     // A file that both commits share is parsed once.
     const cache = new ParseCache();
-    const declare = (snapshot) => (0,fleet_declare/* declareFleet */.Lm)(snapshot.commit, readInventory(snapshot, options, cache), settings.clusterGroups);
+    const declare = (snapshot) => {
+        const inventory = readInventory(snapshot, options, cache);
+        // Before anything of it is shown. A shorter text would blot out harmless words.
+        for (const secret of inventory.secrets ?? [])
+            if (secret.length >= SHORTEST_SECRET)
+                mask(secret);
+        const explained = () => ({
+            inventory,
+            // With a cache of its own: the other one holds what was decrypted.
+            locked: options.vaultPassword === null ? inventory : readInventory(snapshot, { ...options, vaultPassword: null }),
+        });
+        const as = (layout) => (0,fleet_declare/* declareFleet */.Lm)(snapshot.commit, inventory, settings.clusterGroups, { ...settings, layout });
+        return { fleet: as(settings.layout), explained, as };
+    };
+    const together = (declared, base) => {
+        const vanished = settings.layout === 'auto' && base.fleet !== null && (0,fleet_declare/* vanishedIntoGroups */.Rm)(declared.fleet, base.fleet);
+        const fleet = vanished ? declared.as('ordered') : declared.fleet;
+        if (settings.layout === 'auto') {
+            const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
+            logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
+        }
+        return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null };
+    };
     if (found.commit === null || found.commit === headCommit) {
         const [snapshot] = await repository.snapshot([headCommit], wanted);
-        const fleet = declare(present(snapshot));
-        const same = found.commit === null ? null : fleet;
-        return { head: fleet, base: { commit: found.commit, fleet: same, unreadable: found.unreadable } };
+        const declared = declare(present(snapshot));
+        const same = found.commit === null ? null : declared.fleet;
+        return together(declared, { commit: found.commit, fleet: same, unreadable: found.unreadable });
     }
     try {
         const [first, second] = await repository.snapshot([headCommit, found.commit], wanted);
-        const fleet = declare(present(first));
-        return { head: fleet, base: { commit: found.commit, fleet: declare(present(second)), unreadable: null } };
+        const base = { commit: found.commit, fleet: declare(present(second)).fleet, unreadable: null };
+        return together(declare(present(first)), base);
     }
     catch (error) {
         if (!(error instanceof repository_source/* CommitError */.k) || error.commit !== found.commit)
             throw error;
         const [snapshot] = await repository.snapshot([headCommit], wanted);
-        return { head: declare(present(snapshot)), base: { ...NO_BASE, unreadable: error.message } };
+        return together(declare(present(snapshot)), { ...NO_BASE, unreadable: error.message });
     }
 }
 async function resolveHead(repository, head) {
@@ -38748,8 +39691,8 @@ function present(snapshot) {
 var promises_ = __nccwpck_require__(1455);
 // EXTERNAL MODULE: external "node:path"
 var external_node_path_ = __nccwpck_require__(6760);
-// EXTERNAL MODULE: ./node_modules/@actions/exec/lib/exec.js + 5 modules
-var exec = __nccwpck_require__(2876);
+// EXTERNAL MODULE: ../../work/main/node_modules/@actions/exec/lib/exec.js + 5 modules
+var exec = __nccwpck_require__(9636);
 ;// CONCATENATED MODULE: ./lib/repository/git.js
 
 
@@ -38944,7 +39887,7 @@ function git_quoted(argument) {
 }
 
 // EXTERNAL MODULE: ./lib/repository/local.js
-var local = __nccwpck_require__(9507);
+var local = __nccwpck_require__(2770);
 ;// CONCATENATED MODULE: ./lib/repository/location.js
 
 const OWNER_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]*\/(?!\.{1,2}$)[A-Za-z0-9._-]+$/;
@@ -39142,9 +40085,9 @@ function parseBatch(output, count) {
 }
 
 // EXTERNAL MODULE: ./lib/repository/ref-names.js
-var ref_names = __nccwpck_require__(2496);
+var ref_names = __nccwpck_require__(3665);
 // EXTERNAL MODULE: ./lib/repository/remote.js
-var remote = __nccwpck_require__(2260);
+var remote = __nccwpck_require__(3663);
 ;// CONCATENATED MODULE: ./lib/repository/repository.js
 
 
@@ -39464,10 +40407,10 @@ async function readNodes(kubectl) {
         const name = stringAt(item, 'metadata', 'name');
         if (name === null)
             return unknown('the list of Nodes holds one without a name');
-        const conditions = at(item, 'status', 'conditions');
+        const conditions = nodes_at(item, 'status', 'conditions');
         const ready = Array.isArray(conditions) &&
-            conditions.some((condition) => at(condition, 'type') === 'Ready' && at(condition, 'status') === 'True');
-        nodes.set(name, { ready, unschedulable: at(item, 'spec', 'unschedulable') === true });
+            conditions.some((condition) => nodes_at(condition, 'type') === 'Ready' && nodes_at(condition, 'status') === 'True');
+        nodes.set(name, { ready, unschedulable: nodes_at(item, 'spec', 'unschedulable') === true });
     }
     return known(nodes);
 }
@@ -39544,14 +40487,14 @@ async function tell(kubectl, args) {
 /** The `items` of a Kubernetes list in JSON, or null. */
 function itemsOf(text) {
     try {
-        const items = at(JSON.parse(text), 'items');
+        const items = nodes_at(JSON.parse(text), 'items');
         return Array.isArray(items) ? items : null;
     }
     catch {
         return null;
     }
 }
-function at(value, ...keys) {
+function nodes_at(value, ...keys) {
     let found = value;
     for (const key of keys) {
         if (typeof found !== 'object' || found === null)
@@ -39561,12 +40504,10 @@ function at(value, ...keys) {
     return found;
 }
 function stringAt(value, ...keys) {
-    const found = at(value, ...keys);
+    const found = nodes_at(value, ...keys);
     return typeof found === 'string' ? found : null;
 }
 
-// EXTERNAL MODULE: external "node:crypto"
-var external_node_crypto_ = __nccwpck_require__(7598);
 // EXTERNAL MODULE: external "node:fs"
 var external_node_fs_ = __nccwpck_require__(3024);
 // EXTERNAL MODULE: external "node:os"
@@ -40242,7 +41183,7 @@ function closedResult(name) {
 }
 
 // EXTERNAL MODULE: ./lib/assets.js
-var assets = __nccwpck_require__(122);
+var assets = __nccwpck_require__(4499);
 ;// CONCATENATED MODULE: ./lib/hosts/script.js
 
 /** The parts of the host script that every runtime shares, in order; the runtime's own stand between them. */
@@ -40672,11 +41613,14 @@ function createRunHands(options) {
             nodes: (through) => readNodes(kubectlOn(connectionTo(through), through)),
             async carryOut(through, step, host) {
                 const kubectl = kubectlOn(connectionTo(through), through);
+                const { nodeName } = host;
+                if (nodeName === null)
+                    throw new Error(`${step.action} of ${host.name}, whose node name is not known`);
                 if (step.action === 'delete-node')
-                    return nodes_deleteNode(kubectl, host.nodeName);
+                    return nodes_deleteNode(kubectl, nodeName);
                 if (step.action !== 'drain')
                     throw new Error(`${step.action} does not go through the API`);
-                return nodes_drainNode(kubectl, host.nodeName, {
+                return nodes_drainNode(kubectl, nodeName, {
                     run: options.run,
                     how: settings.drain === 'evict' ? 'evict' : 'wait',
                     runnerSelector: settings.runnerSelector,
@@ -40718,13 +41662,15 @@ function sleep(milliseconds, signal) {
 
 
 
+
+
 /**
  * One run: read the fleet at two commits, plan, and, where the event and the mode allow it, look at the hosts and act.
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 async function main_run(settings, context, workflow, io) {
-    if (context.mode === 'drift' || context.mode === 'explain') {
-        throw new errors/* UserError */.yo(`This version of fleet-role does not do mode ${context.mode}; set the input mode to plan or apply.`);
+    if (context.mode === 'drift') {
+        throw new errors/* UserError */.yo('This version of fleet-role does not do mode drift; set the input mode to plan or apply.');
     }
     if (context.refusal !== null)
         return outcome(refusedPlan(settings, context), settings);
@@ -40743,11 +41689,12 @@ async function main_run(settings, context, workflow, io) {
     });
     let fleets;
     try {
-        fleets = await readFleets(repository, context.head, context.base, settings);
+        fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
     }
     finally {
         await repository.close();
     }
+    const explanation = context.mode === 'explain' ? explain(fleets, settings) : null;
     const inputs = prepare(fleets.head, fleets.base);
     const intent = intentOf(settings, context, io.guardsVersion, inputs);
     const plan = (clusters, observed) => ({
@@ -40761,7 +41708,7 @@ async function main_run(settings, context, workflow, io) {
     // A rejoin is always refused yet: there is nothing to look at a host for.
     if (!context.contactsHosts || context.mode === 'rejoin') {
         const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
-        return outcome(plan(clusters, false), settings);
+        return outcome(plan(clusters, false), settings, explanation === null ? {} : { explanation });
     }
     checkConnections(inputs, settings, context);
     const hands = createRunHands({
@@ -40782,13 +41729,14 @@ async function main_run(settings, context, workflow, io) {
     }
 }
 /** Looks at the hosts of every cluster, and applies where that is asked for. Clusters go one after the other. */
-async function act(inputs, intent, hands, plan, settings, context, io) {
+async function act(declared, intent, hands, plan, settings, context, io) {
     const writes = (context.mode === 'apply' || context.mode === 'rejoin') && !settings.dryRun;
     const options = { ...hands, limit: pLimit(settings.parallelism), clock: io.clock, signal: io.signal };
     const clusters = [];
     const failures = [];
     const states = new Map();
-    const seen = await Promise.all(inputs.map((input) => observe(input, options)));
+    const seen = await Promise.all(declared.map((input) => observe(input, options)));
+    const inputs = declared.map((input, index) => withReportedNames(input, seen[index]));
     const planned = inputs.map((input, index) => makePlan(input, seen[index], intent));
     if (!writes)
         return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
@@ -40843,6 +41791,20 @@ function intentOf(settings, context, guardsVersion, inputs) {
         drain: settings.drain,
         guardsVersion,
     };
+}
+/** The explanation of the host that the inputs name. Throws a UserError where no cluster has it. */
+function explain({ head, explained }, { host }) {
+    if (explained === null || host === null)
+        throw new Error('nothing was read to explain');
+    const found = explainHost(head, explained, host);
+    if (found !== null)
+        return found;
+    const there = explained.inventory.hosts.has(host) ? ' (the inventory has it, in no group that is a cluster)' : '';
+    // A cluster that cannot be read may be the one that has it.
+    const problem = head.clusters.find((cluster) => !cluster.readable)?.problems[0];
+    const at = problem?.file == null ? '' : ` at ${problem.file}${problem.line === null ? '' : `:${problem.line}`}`;
+    const why = problem === undefined ? '' : ` ${problem.code}${at}: ${problem.message}`;
+    throw new errors/* UserError */.yo(`The input host is ${JSON.stringify(host)}, which no cluster of the inventory has${there}; give an inventory name.${why}`);
 }
 /** What must be known before any host is contacted. */
 function checkConnections(inputs, settings, context) {
@@ -40899,7 +41861,7 @@ function failureBefore(error, logger) {
 
 /***/ }),
 
-/***/ 9385:
+/***/ 8226:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -40984,7 +41946,7 @@ const NOTE_CODES = (/* unused pure expression or super */ null && ([
 
 /***/ }),
 
-/***/ 1116:
+/***/ 5253:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -40992,9 +41954,9 @@ const NOTE_CODES = (/* unused pure expression or super */ null && ([
 /* harmony export */   cS: () => (/* binding */ batchesOf)
 /* harmony export */ });
 /* unused harmony export ANNOTATIONS_MAX */
-/* harmony import */ var _budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(1101);
-/* harmony import */ var _escape_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(2527);
-/* harmony import */ var _result_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(4119);
+/* harmony import */ var _budget_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(290);
+/* harmony import */ var _escape_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(6200);
+/* harmony import */ var _result_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(4322);
 
 
 
@@ -41112,7 +42074,7 @@ function compare(a, b) {
 
 /***/ }),
 
-/***/ 1101:
+/***/ 290:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -41249,7 +42211,7 @@ function sum(items, of) {
 
 /***/ }),
 
-/***/ 2527:
+/***/ 6200:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -41399,7 +42361,7 @@ function clip(text, limit) {
 
 /***/ }),
 
-/***/ 4119:
+/***/ 4322:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -41434,11 +42396,11 @@ const CHANGE_KINDS = [
 ];
 
 // EXTERNAL MODULE: ./lib/plan/step.js
-var plan_step = __nccwpck_require__(9385);
+var plan_step = __nccwpck_require__(8226);
 // EXTERNAL MODULE: ./lib/report/budget.js
-var budget = __nccwpck_require__(1101);
+var budget = __nccwpck_require__(290);
 // EXTERNAL MODULE: ./lib/report/escape.js
-var report_escape = __nccwpck_require__(2527);
+var report_escape = __nccwpck_require__(6200);
 ;// CONCATENATED MODULE: ./lib/report/run.js
 const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'];
 
@@ -41638,7 +42600,7 @@ function count(number, one, many = `${one}s`) {
 
 /***/ }),
 
-/***/ 1549:
+/***/ 7686:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -41650,17 +42612,154 @@ __nccwpck_require__.d(__webpack_exports__, {
 // EXTERNAL MODULE: external "node:crypto"
 var external_node_crypto_ = __nccwpck_require__(7598);
 // EXTERNAL MODULE: ./lib/github/check-run.js
-var check_run = __nccwpck_require__(6255);
+var check_run = __nccwpck_require__(2414);
 // EXTERNAL MODULE: ./lib/github/outputs.js
-var github_outputs = __nccwpck_require__(6954);
+var github_outputs = __nccwpck_require__(1916);
 // EXTERNAL MODULE: ./lib/report/annotations.js
-var report_annotations = __nccwpck_require__(1116);
+var report_annotations = __nccwpck_require__(5253);
 // EXTERNAL MODULE: ./lib/report/escape.js
-var report_escape = __nccwpck_require__(2527);
+var report_escape = __nccwpck_require__(6200);
 // EXTERNAL MODULE: ./lib/report/budget.js
-var report_budget = __nccwpck_require__(1101);
+var report_budget = __nccwpck_require__(290);
+;// CONCATENATED MODULE: ./lib/report/explain.js
+
+
+/** What is shown in place of a value that may be a secret. */
+const HIDDEN = 'set, not shown';
+/** Overridden values of one variable that are shown. */
+const OVERRIDES = 10;
+/** The one line that says it all, as plain text without markup. */
+function explanationTitle({ host, cluster }) {
+    const role = host.role === 'server' ? 'a server' : 'an agent';
+    const bootstrap = host.bootstrap ? ' and its bootstrap host' : '';
+    const invalid = cluster.valid ? '' : ', which has problems and is not applied';
+    const sentence = `${host.name} is ${role} of ${cluster.name}${bootstrap}${invalid}`;
+    return (0,report_budget/* cutText */.IN)((0,report_escape/* visible */.RK)(sentence), report_budget/* CHECK_RUN_TITLE_BUDGET */.Q5);
+}
+/** The explanation as a check run shows it: its `text` has the variables. */
+function renderExplanation(report, explanation) {
+    const budget = { bytes: report_budget/* CHECK_RUN_FIELD_BUDGET */.yj, elsewhere: 'the job summary' };
+    return {
+        title: explanationTitle(explanation),
+        summary: (0,report_budget/* fitToBudget */.c5)([story(report, explanation)], budget),
+        text: (0,report_budget/* fitToBudget */.c5)(variableSections(explanation), budget),
+    };
+}
+/** The same as one Markdown document for the job summary and the `summary` output, within their limit. */
+function renderExplanationSummary(report, explanation) {
+    const heading = [{ kind: 'paragraph', lines: ['## fleet-role explain', ''] }];
+    const sections = [heading, story(report, explanation), ...variableSections(explanation)];
+    return `${(0,report_budget/* fitToBudget */.c5)(sections, { bytes: report_budget/* JOB_SUMMARY_BUDGET */.FI - 1, elsewhere: 'the inventory' })}\n`;
+}
+/** The same as lines of a log, each of them one line of printable text. */
+function explanationLines(explanation) {
+    const { cluster, layout, role, variables } = explanation;
+    const lines = [`Layout ${layout.kind}: ${layout.reason}.`, ...role];
+    for (const { code: kind, message, file, line } of cluster.problems)
+        lines.push(`Problem ${kind}${at({ file, line })}: ${message}`);
+    for (const variable of variables) {
+        lines.push(`${variable.name} = ${variable.failure ?? variable.value ?? `(${HIDDEN})`}  [${origin(variable)}]`);
+        for (const lost of variable.overrides)
+            lines.push(`    overrides ${lost.value ?? `(${HIDDEN})`}  [${origin(lost)}]`);
+    }
+    return lines.map((line) => (0,report_escape/* visible */.RK)(line));
+}
+function story({ plan }, explanation) {
+    const { host, cluster, layout, role } = explanation;
+    const node = host.nodeName === null ? 'which only the host knows' : (0,report_escape/* code */.aY)(host.nodeName);
+    const where = `${(0,report_escape/* code */.aY)(plan.inventory ?? 'the inventory')} at ${(0,report_escape/* code */.aY)(plan.head)}`;
+    return [
+        { kind: 'paragraph', lines: [`**${(0,report_escape/* prose */.CS)(explanationTitle(explanation))}**`, ''] },
+        {
+            kind: 'paragraph',
+            lines: [
+                `In ${where}, listed at ${(0,report_escape/* code */.aY)(placeText(host.place) ?? 'an unknown place')}; node name ${node}, address ${(0,report_escape/* code */.aY)(host.address)}, runtime ${(0,report_escape/* code */.aY)(host.runtime)}.`,
+                '',
+                `Layout ${(0,report_escape/* prose */.CS)(layout.kind)}: ${(0,report_escape/* prose */.CS)(`${layout.reason}.`)} No host was contacted.`,
+                '',
+            ],
+        },
+        {
+            kind: 'rows',
+            before: ['**How its role came about**', ''],
+            rows: role.map((sentence) => `- ${(0,report_escape/* prose */.CS)(sentence)}`),
+            after: [''],
+            what: ['sentence', 'sentences'],
+            rank: 0,
+        },
+        {
+            kind: 'rows',
+            before: ['**Problems of its cluster**', ''],
+            rows: cluster.problems.map(({ code: kind, message, file, line }) => `- **${(0,report_escape/* code */.aY)(kind)}**${mark({ file, line })}: ${(0,report_escape/* proseLines */.DS)(message)}`),
+            after: [''],
+            what: ['problem', 'problems'],
+            rank: 1,
+        },
+    ];
+}
+function variableSections({ variables }) {
+    const table = (decides, heading, none, rank) => {
+        const rows = variables.filter((variable) => variable.decides === decides).map(row);
+        if (rows.length === 0)
+            return [{ kind: 'paragraph', lines: [`**${heading}**: ${none}`, ''] }];
+        return [
+            {
+                kind: 'rows',
+                before: [
+                    `**${heading}: ${rows.length}**`,
+                    '',
+                    '| variable | value | from | overrides |',
+                    '| --- | --- | --- | --- |',
+                ],
+                rows,
+                after: [''],
+                what: ['variable', 'variables'],
+                rank,
+            },
+        ];
+    };
+    return [
+        table(true, 'Variables that fleet-role reads', 'none is set, so all have their defaults.', 2),
+        table(false, 'Other variables of the host', 'none.', 3),
+    ];
+}
+function row(variable) {
+    const { name, failure, overrides } = variable;
+    const lost = overrides.slice(0, OVERRIDES).map((one) => `${valueCell(one)} from ${originCell(one)}`);
+    if (overrides.length > OVERRIDES)
+        lost.push(`and ${overrides.length - OVERRIDES} more`);
+    const cells = [
+        (0,report_escape/* code */.aY)(name),
+        failure === null ? valueCell(variable) : (0,report_escape/* prose */.CS)(failure),
+        originCell(variable),
+        lost.length === 0 ? '–' : lost.join('<br>'),
+    ];
+    return `| ${cells.join(' | ')} |`;
+}
+function valueCell({ value }) {
+    return value === null ? `_${HIDDEN}_` : (0,report_escape/* code */.aY)(value);
+}
+function originCell({ source, file, line }) {
+    return `${(0,report_escape/* code */.aY)(source)}${source === file && line !== null ? ` line ${line}` : mark({ file, line })}`;
+}
+function origin({ source, file, line }) {
+    const place = placeText({ file, line });
+    return place === null || source === file ? (place ?? source) : `${source}, ${place}`;
+}
+function mark(place) {
+    const text = placeText(place);
+    return text === null ? '' : ` at ${(0,report_escape/* code */.aY)(text)}`;
+}
+function at(place) {
+    const text = placeText(place);
+    return text === null ? '' : ` at ${text}`;
+}
+function placeText({ file, line }) {
+    return file === null ? null : line === null ? file : `${file}:${line}`;
+}
+
 // EXTERNAL MODULE: ./lib/report/result.js + 2 modules
-var result = __nccwpck_require__(4119);
+var result = __nccwpck_require__(4322);
 ;// CONCATENATED MODULE: ./lib/report/tables.js
 
 
@@ -41676,7 +42775,7 @@ function changeTable(changes, names) {
         head: tableHead(['host', 'change', 'role', 'join URL', 'why']),
         rows: groups.map((group) => {
             const { kind, role, joinUrl } = group[0];
-            return row([
+            return tables_row([
                 hostsCell(group.map(({ host }) => host), names),
                 kind,
                 fromTo(role.from, role.to),
@@ -41707,7 +42806,7 @@ function stepTable(cluster, states, names) {
             const first = group[0];
             const last = group.at(-1) ?? first;
             const hosts = group.map(({ host }) => host);
-            return row([
+            return tables_row([
                 group.length === 1 ? `${first.number}` : `${first.number} … ${last.number}`,
                 ...(states === null ? [] : [stateCell(group.map((step) => (0,result/* stateOf */.L4)(states, cluster, step)))]),
                 `\`${first.action}\``,
@@ -41844,9 +42943,9 @@ function failureCell(voters) {
     return voters.tolerance === 1 ? 'quorum holds' : `quorum holds; ${voters.tolerance} may fail`;
 }
 function tableHead(cells) {
-    return [row(cells), row(cells.map(() => '---'))];
+    return [tables_row(cells), tables_row(cells.map(() => '---'))];
 }
-function row(cells) {
+function tables_row(cells) {
     return `| ${cells.join(' | ')} |`;
 }
 
@@ -42191,6 +43290,7 @@ function canonicalJson(value) {
 
 
 
+
 /** Tells one run to its readers: check run, annotations, job summary, outputs, log. */
 class Reporter {
     #options;
@@ -42226,11 +43326,15 @@ class Reporter {
     async finish(outcome) {
         const verdict = (0,result/* resultOf */.Bg)((0,result/* outcomeOf */.sG)(outcome));
         const report = { ...outcome, result: verdict.result };
-        const annotations = (0,report_annotations/* annotationsOf */.Ih)(report.plan, this.#context?.repository.isOwn ?? false);
+        const { explanation } = report;
+        // An explanation says nothing about lines that somebody should mend.
+        const annotations = explanation === undefined
+            ? (0,report_annotations/* annotationsOf */.Ih)(report.plan, this.#context?.repository.isOwn ?? false)
+            : { shown: [], leftOut: 0 };
         const decisionsHash = (0,external_node_crypto_.createHash)('sha256').update(canonicalDecisions(report.plan)).digest('hex');
         const extras = { decisionsHash, annotationsLeftOut: annotations.leftOut };
         const url = await this.#close(report.plan, {
-            output: renderReport(report, extras),
+            output: explanation === undefined ? renderReport(report, extras) : renderExplanation(report, explanation),
             annotations: annotations.shown,
             conclusion: verdict.conclusion,
         });
@@ -42240,12 +43344,15 @@ class Reporter {
             result: verdict.result,
             changed: verdict.changed,
             plan: planToJson(report.plan),
-            summary: renderJobSummary(report, extras),
+            summary: explanation === undefined ? renderJobSummary(report, extras) : renderExplanationSummary(report, explanation),
             checkRunUrl: url,
             failedStep: (0,result/* failedStep */.cG)(report),
             failureReason: (0,result/* failureReason */.Hr)(report),
         });
-        this.#say(verdict, (0,result/* title */.DD)(report));
+        if (explanation !== undefined)
+            for (const line of explanationLines(explanation))
+                this.#options.logger.info(line);
+        this.#say(verdict, explanation === undefined ? (0,result/* title */.DD)(report) : explanationTitle(explanation));
         return verdict;
     }
     /** The run ended before it had a plan. */
@@ -42344,7 +43451,7 @@ function baseHint(context) {
 
 /***/ }),
 
-/***/ 9507:
+/***/ 2770:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -42353,9 +43460,9 @@ function baseHint(context) {
 /* harmony export */ });
 /* harmony import */ var node_fs_promises__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(1455);
 /* harmony import */ var node_path__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(6760);
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(452);
-/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(2496);
-/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(3667);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(2685);
+/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(3665);
+/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(3300);
 
 
 
@@ -42437,7 +43544,7 @@ async function kindOf(path) {
 
 /***/ }),
 
-/***/ 2496:
+/***/ 3665:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -42447,7 +43554,7 @@ async function kindOf(path) {
 /* harmony export */   Y4: () => (/* binding */ parseRefs),
 /* harmony export */   __: () => (/* binding */ checkRef)
 /* harmony export */ });
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(452);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(2685);
 
 /** Whether the text is a full object id of git: 40 hex digits, or 64 where the repository uses SHA-256. */
 function isFullSha(text) {
@@ -42532,7 +43639,7 @@ function shown(ref) {
 
 /***/ }),
 
-/***/ 2260:
+/***/ 3663:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
@@ -42541,10 +43648,10 @@ function shown(ref) {
 /* harmony export */ });
 /* harmony import */ var node_fs_promises__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(1455);
 /* harmony import */ var node_path__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(6760);
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(452);
-/* harmony import */ var _local_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(9507);
-/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(2496);
-/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(3667);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(2685);
+/* harmony import */ var _local_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(2770);
+/* harmony import */ var _ref_names_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(3665);
+/* harmony import */ var _source_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(3300);
 
 
 
@@ -42700,13 +43807,13 @@ function hashOf(commits) {
 
 /***/ }),
 
-/***/ 3667:
+/***/ 3300:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
 /* harmony export */   k: () => (/* binding */ CommitError)
 /* harmony export */ });
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(452);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(2685);
 
 /** A commit that cannot be read: it cannot be had, or it is too big. Says which, so that a base can be done without. */
 class CommitError extends _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError */ .yo {
@@ -42723,15 +43830,15 @@ class CommitError extends _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError *
 
 /***/ }),
 
-/***/ 3390:
+/***/ 2307:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
 /* harmony export */   F: () => (/* binding */ secretsOf),
 /* harmony export */   s: () => (/* binding */ readSettings)
 /* harmony export */ });
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(452);
-/* harmony import */ var _fleet_declare_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4546);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(2685);
+/* harmony import */ var _fleet_declare_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(9872);
 
 
 const MODES = ['auto', 'plan', 'apply', 'rejoin', 'drift', 'explain'];
@@ -42778,6 +43885,9 @@ function readSettings(read) {
         inventory: text('inventory'),
         playbookDir: text('playbook-dir'),
         clusterGroups: readGroups(text('cluster-groups')),
+        layout: choice('layout', ['auto', 'ordered', 'groups'], 'auto'),
+        serverGroup: text('server-group'),
+        agentGroup: text('agent-group'),
         vaultPassword: text('vault-password'),
         observe: boolean('observe', false),
         sshPrivateKey: text('ssh-private-key'),
@@ -42798,12 +43908,12 @@ function readSettings(read) {
         dryRun: boolean('dry-run', false),
         installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
     };
-    notYet('layout', choice('layout', ['auto', 'ordered', 'groups'], 'auto') === 'groups', 'inventories in the layout of groups');
-    notYet('server-group', text('server-group') !== null, 'inventories in the layout of groups');
-    notYet('agent-group', text('agent-group') !== null, 'inventories in the layout of groups');
     notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
+    notYet('force-unreachable', settings.forceUnreachable, 'removing a server that cannot be reached');
+    notYet('allow-rollback', settings.allowRollback, 'keeping records of what was applied');
     notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
     notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
+    checkLayout(settings);
     const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';
     if (ofOneHost && settings.host === null) {
         throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
@@ -42812,6 +43922,18 @@ function readSettings(read) {
         throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo('The input host goes with mode: rejoin or explain; remove it.');
     }
     return settings;
+}
+function checkLayout({ layout, clusterGroups, serverGroup, agentGroup }) {
+    if (layout === 'ordered' && (serverGroup !== null || agentGroup !== null)) {
+        const name = serverGroup === null ? 'agent-group' : 'server-group';
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} goes with layout: groups; remove it, or layout: ordered.`);
+    }
+    if (layout === 'groups' && clusterGroups.length > 1) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input cluster-groups names ${clusterGroups.length} groups, and layout: groups reads one cluster; name one group.`);
+    }
+    if (serverGroup !== null && serverGroup === agentGroup) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The inputs server-group and agent-group both name ${quote(serverGroup)}; a host has one role: name two groups.`);
+    }
 }
 function readGroups(value) {
     if (value === null)
@@ -42861,7 +43983,7 @@ function secretsOf(read) {
 
 /***/ }),
 
-/***/ 2876:
+/***/ 9636:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -42885,7 +44007,7 @@ var external_path_ = __nccwpck_require__(6928);
 var external_assert_ = __nccwpck_require__(2613);
 // EXTERNAL MODULE: external "fs"
 var external_fs_ = __nccwpck_require__(9896);
-;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io-util.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/io/lib/io-util.js
 var __awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -43065,7 +44187,7 @@ function getCmdPath() {
     return (_a = process.env['COMSPEC']) !== null && _a !== void 0 ? _a : `cmd.exe`;
 }
 //# sourceMappingURL=io-util.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/io/lib/io.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/io/lib/io.js
 var io_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -43339,7 +44461,7 @@ function io_copyFile(srcFile, destFile, force) {
 //# sourceMappingURL=io.js.map
 ;// CONCATENATED MODULE: external "timers"
 const external_timers_namespaceObject = __WEBPACK_EXTERNAL_createRequire(import.meta.url)("timers");
-;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/toolrunner.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/exec/lib/toolrunner.js
 var toolrunner_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -43927,7 +45049,7 @@ class ExecState extends external_events_.EventEmitter {
     }
 }
 //# sourceMappingURL=toolrunner.js.map
-;// CONCATENATED MODULE: ./node_modules/@actions/exec/lib/exec.js
+;// CONCATENATED MODULE: ../../work/main/node_modules/@actions/exec/lib/exec.js
 var exec_awaiter = (undefined && undefined.__awaiter) || function (thisArg, _arguments, P, generator) {
     function adopt(value) { return value instanceof P ? value : new P(function (resolve) { resolve(value); }); }
     return new (P || (P = Promise))(function (resolve, reject) {
@@ -44266,6 +45388,6 @@ function getExecOutput(commandLine, args, options) {
 /******/ // startup
 /******/ // Load entry module and return exports
 /******/ // This entry module used 'module' so it can't be inlined
-/******/ var __webpack_exports__ = __nccwpck_require__(5691);
+/******/ var __webpack_exports__ = __nccwpck_require__(2844);
 /******/ __webpack_exports__ = await __webpack_exports__;
 /******/ 

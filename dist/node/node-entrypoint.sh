@@ -447,7 +447,7 @@ leave_root_cgroup() {
   if [ "$$" -ne 1 ] || ! [ -f /sys/fs/cgroup/cgroup.subtree_control ]; then
     return 0
   fi
-  mkdir -p /sys/fs/cgroup/init || return 0
+  mkdir -p /sys/fs/cgroup/init 2>/dev/null || return 0
   while read -r process; do
     echo "$process" >/sys/fs/cgroup/init/cgroup.procs
   done </sys/fs/cgroup/cgroup.procs 2>/dev/null

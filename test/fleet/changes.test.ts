@@ -77,6 +77,16 @@ describe('changes between two commits', () => {
     expect(result.changes[0]?.cause).toMatchObject({ line: 3, reason: expect.stringContaining('max_servers') });
   });
 
+  it('names the base line of a removed host as the cause of the promotion that fills its place', () => {
+    const four = { ...on, max_servers: 3 };
+    const result = compare(
+      { groupVars: four, hosts: { n1: {}, n2: {}, n3: {}, n4: {}, n5: {} } },
+      { groupVars: four, hosts: { n1: {}, n3: {}, n4: {}, n5: {} } },
+    );
+    expect(brief(result)).toEqual(['promotion n4', 'removed n2']);
+    expect(result.changes[0]?.cause).toMatchObject({ commit: 'base', line: 20, reason: expect.stringContaining('n2') });
+  });
+
   it('warns when the first host is no longer the first, and names the host that was moved', () => {
     const three = { n1: {}, n2: {}, n3: {} };
     const result = compare({ groupVars: on, hosts: three }, { groupVars: on, hosts: { n2: {}, n1: {}, n3: {} } });

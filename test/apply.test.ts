@@ -1,0 +1,197 @@
+import pLimit from 'p-limit';
+import { describe, expect, it } from 'vitest';
+import { type ApplyOptions, applyCluster, type CarriedOut, observe } from '../src/apply.js';
+import type { Host } from '../src/fleet/fleet.js';
+import type { PlanInput } from '../src/plan/make-plan.js';
+import { nextSteps, predict } from '../src/plan/next-steps.js';
+import { type HostObservation, known, type Observation } from '../src/plan/observation.js';
+import type { Step } from '../src/plan/step.js';
+import { bare, inputOf, intent, service, settled } from './plan/worlds.js';
+
+const on = { controller: true };
+const hosts = { n1: {}, n2: {}, n3: {}, n4: { node_role: 'agent' }, n5: { node_role: 'agent' } };
+
+/** Hosts that do what they are told, by the predictions of the plan, except where a test says otherwise. */
+class World {
+  readonly #input: PlanInput;
+  readonly done: string[] = [];
+  readonly looks: string[] = [];
+  atOnce = 0;
+  most = 0;
+  observed: Observation;
+  /** Called before a batch is done; what it returns replaces the result. */
+  interfere: (host: Host, steps: readonly Step[]) => CarriedOut | null = () => null;
+
+  constructor(input: PlanInput, make: (host: Host) => HostObservation) {
+    this.#input = input;
+    const all = input.desired.hosts.map(({ host }) => [host.name, make(host)] as const);
+    this.observed = { at: 0, observed: true, hosts: new Map(all), nodes: null, run: { done: [] } };
+  }
+
+  see(name: string): HostObservation {
+    const seen = this.observed.hosts.get(name);
+    if (seen === undefined) throw new Error(`no host ${name}`);
+    return seen;
+  }
+
+  #do(steps: readonly Step[]): void {
+    this.done.push(...steps.map((step) => `${step.action} ${step.host}`));
+    this.observed = predict(steps, { desired: this.#input.desired, observed: this.observed, intent }).observed;
+  }
+
+  options(more: Partial<ApplyOptions> = {}): ApplyOptions {
+    return {
+      hands: {
+        lookAt: async (host) => {
+          this.looks.push(host.name);
+          return this.see(host.name);
+        },
+        carryOut: async (host, steps) => {
+          this.atOnce += 1;
+          this.most = Math.max(this.most, this.atOnce);
+          await Promise.resolve();
+          this.atOnce -= 1;
+          const result = this.interfere(host, steps);
+          if (result !== null) return result;
+          this.#do(steps);
+          return { done: steps, failed: null, observation: this.see(host.name) };
+        },
+      },
+      cluster: {
+        nodes: async () => this.observed.nodes,
+        carryOut: async (_through, step) => {
+          this.#do([step]);
+          return null;
+        },
+      },
+      limit: pLimit(20),
+      clock: () => 0,
+      signal: new AbortController().signal,
+      ...more,
+    };
+  }
+
+  async apply(more: Partial<ApplyOptions> = {}) {
+    const options = this.options(more);
+    const observed = await observe(this.#input, options);
+    const states: string[][] = [];
+    const applied = await applyCluster(this.#input, observed, intent, options, (_plan, all) =>
+      states.push([...all.values()]),
+    );
+    return { ...applied, states };
+  }
+}
+
+const head = { groupVars: on, hosts };
+const turningOn = () => new World(inputOf({ hosts }, head), (host) => bare(host.role));
+
+describe('an apply', () => {
+  it('does what the plan shows, in each host by its order, and ends with nothing left', async () => {
+    const world = turningOn();
+    const { plan, failures, states } = await world.apply();
+    expect(failures).toEqual([]);
+    expect(plan.refusals).toEqual([]);
+    expect(world.done.filter((step) => step.endsWith(' n4'))).toEqual(
+      plan.steps.filter((step) => step.host === 'n4').map((step) => `${step.action} n4`),
+    );
+    expect(states.at(-1)).toEqual(plan.steps.map(() => 'done'));
+    expect(states[0]).toEqual([]);
+  });
+
+  it('works on no more hosts at the same time than it may', async () => {
+    const world = turningOn();
+    await world.apply({ limit: pLimit(2) });
+    expect(world.most).toBe(2);
+  });
+
+  it('leaves a host that fails as it is and goes on with the others', async () => {
+    const world = turningOn();
+    world.interfere = (host, steps) => {
+      const [first, second] = steps;
+      if (host.name !== 'n2' || first === undefined || second === undefined) return null;
+      return { done: [first], failed: { step: second, message: 'The disk is full.' }, observation: world.see('n2') };
+    };
+    const { failures, plan, states } = await world.apply();
+    expect(failures).toMatchObject([{ step: { host: 'n2' }, message: 'The disk is full.' }]);
+    expect(plan.refusals).toEqual([]);
+    expect(new Set(states.at(-1))).toEqual(new Set(['done', 'failed', 'to-come']));
+    expect(world.done.filter((step) => step.endsWith(' n3')).length).toBeGreaterThan(0);
+    expect(world.done.some((step) => step.endsWith(' n2'))).toBe(false);
+  });
+
+  it('takes a host that is lost after its steps as failed, not as refused', async () => {
+    const world = turningOn();
+    world.interfere = (host, steps) =>
+      host.name === 'n5'
+        ? { done: steps, failed: null, observation: { kind: 'unreachable', class: 'connect', message: 'It is gone.' } }
+        : null;
+    const { failures, plan } = await world.apply();
+    expect(failures).toMatchObject([{ step: { host: 'n5' }, message: 'It is gone.' }]);
+    expect(plan.refusals).toEqual([]);
+  });
+
+  it('does not do a step for ever that its host does not show', async () => {
+    const world = turningOn();
+    world.interfere = (host, steps) =>
+      host.name === 'n4' ? { done: steps, failed: null, observation: bare('agent') } : null;
+    const { failures } = await world.apply();
+    expect(failures).toMatchObject([{ step: { host: 'n4' }, message: expect.stringContaining('does not show it') }]);
+  });
+
+  it('starts no new step once it is cancelled', async () => {
+    const world = turningOn();
+    const cancel = new AbortController();
+    world.interfere = () => {
+      cancel.abort();
+      return null;
+    };
+    const { plan, states } = await world.apply({ limit: pLimit(1), signal: cancel.signal });
+    expect(new Set(world.done.map((step) => step.split(' ')[1]))).toEqual(new Set(['n1']));
+    expect(states.at(-1)?.filter((state) => state === 'done').length).toBeLessThan(plan.steps.length);
+  });
+
+  it('looks at no host of a cluster that has no business with any', async () => {
+    const world = new World(inputOf({ hosts }, { hosts }), (host) => bare(host.role));
+    await world.apply();
+    expect(world.looks).toEqual([]);
+  });
+});
+
+describe('a leaving agent', () => {
+  const without = { n1: {}, n2: {}, n3: {}, n4: { node_role: 'agent' } };
+  const leaving = () => {
+    const world = new World(inputOf(head, { groupVars: on, hosts: without }), settled);
+    world.observed = { ...world.observed, nodes: known(new Map([['n5', { ready: true, unschedulable: false }]])) };
+    return world;
+  };
+
+  it('is asked one stage at a time: what a stage needs is looked at before the next one', () => {
+    const input = inputOf(head, { groupVars: on, hosts: without });
+    const fenced = leaving().observed;
+    const all = new Map(fenced.hosts);
+    const n5 = all.get('n5');
+    if (n5?.kind !== 'reached') throw new Error('n5 is reached');
+    all.set('n5', { ...n5, role: { kind: 'text', text: '' } });
+    const stage = (observed: Observation) =>
+      nextSteps({ desired: input.desired, observed, intent }).now.map((step) => step.action);
+    expect(stage({ ...fenced, hosts: all })).toEqual(['drain']);
+    const drained = { ...fenced, hosts: all, run: { done: [{ action: 'drain', host: 'n5' }] } };
+    expect(stage(drained)).toEqual(['stop-service']);
+    const stopped = new Map(all).set('n5', {
+      ...n5,
+      role: { kind: 'text', text: '' },
+      services: known({ k3s: service(), 'k3s-agent': service({ state: 'stopped' }) }),
+    });
+    expect(stage({ ...drained, hosts: stopped })).toEqual(['delete-node']);
+  });
+
+  it('is not stopped when its drain fails', async () => {
+    const world = leaving();
+    const options = world.options();
+    const { failures } = await world.apply({
+      cluster: { ...options.cluster, carryOut: async () => 'A runner pod still works.' },
+    });
+    expect(failures).toMatchObject([{ step: { action: 'drain', host: 'n5' } }]);
+    expect(world.done).toEqual(['write-role n5']);
+  });
+});

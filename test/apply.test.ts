@@ -161,7 +161,10 @@ describe('a leaving agent', () => {
   const without = { n1: {}, n2: {}, n3: {}, n4: { node_role: 'agent' } };
   const leaving = () => {
     const world = new World(inputOf(head, { groupVars: on, hosts: without }), settled);
-    world.observed = { ...world.observed, nodes: known(new Map([['n5', { ready: true, unschedulable: false }]])) };
+    world.observed = {
+      ...world.observed,
+      nodes: known(new Map([['n5', { ready: true, unschedulable: false, cordonedBy: null }]])),
+    };
     return world;
   };
 

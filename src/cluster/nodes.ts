@@ -35,7 +35,8 @@ export async function readNodes(kubectl: Kubectl): Promise<NonNullable<Observati
     const ready =
       Array.isArray(conditions) &&
       conditions.some((condition) => at(condition, 'type') === 'Ready' && at(condition, 'status') === 'True');
-    nodes.set(name, { ready, unschedulable: at(item, 'spec', 'unschedulable') === true });
+    const cordonedBy = stringAt(item, 'metadata', 'annotations', CORDON_ANNOTATION);
+    nodes.set(name, { ready, unschedulable: at(item, 'spec', 'unschedulable') === true, cordonedBy });
   }
   return known(nodes);
 }
@@ -49,7 +50,9 @@ export async function drainNode(kubectl: Kubectl, node: string, options: DrainOp
   if (nodes.kind === 'unknown') return nodes.why;
   const seen = nodes.value.get(node);
   if (seen === undefined) return null;
-  if (!seen.unschedulable) {
+  // One that a run of ours left behind is taken over; one of somebody else stays theirs.
+  const foreign = seen.unschedulable && seen.cordonedBy === null;
+  if (!foreign) {
     // The annotation first: a cordon without it would look like somebody else's for ever.
     const marked = await tell(kubectl, [
       'annotate',
@@ -64,7 +67,7 @@ export async function drainNode(kubectl: Kubectl, node: string, options: DrainOp
   const why =
     (options.how === 'wait' ? await awaitRunners(kubectl, node, options) : null) ??
     (await evict(kubectl, node, options));
-  if (why === null || seen.unschedulable) return why;
+  if (why === null || foreign) return why;
   const lifted = await uncordonNode(kubectl, node);
   return lifted === null ? `${why} The node was uncordoned.` : `${why} The node is still cordoned (${lifted}).`;
 }

@@ -1,5 +1,5 @@
 import { type DeclaredHost, declareHosts } from './declared-host.js';
-import type { Cluster, Fleet } from './fleet.js';
+import type { Cluster, Fleet, HostConnection } from './fleet.js';
 import type { Inventory } from './inventory/inventory.js';
 import { chooseLayout, groupedCluster, type LayoutInputs, ORDERED, orderedClusters } from './layout.js';
 import type { Problem } from './problem.js';
@@ -115,7 +115,7 @@ function sharedHostProblems(entries: readonly Entry[]): ReadonlyMap<string, read
 function machineClaims(host: DeclaredHost): readonly { key: string; what: string; wayOut: string }[] {
   const { connection, runtime, directory, composeProject, containers, dockerContext } = host.rest;
   const machine = JSON.stringify(
-    connection.type === 'local' ? ['local'] : [connection.host.toLowerCase(), connection.port],
+    connection.type === 'local' ? ['local'] : [connection.host.toLowerCase(), connection.port, jumpsOf(connection)],
   );
   if (runtime === 'native') return [{ key: `${machine} native`, what: 'native k3s', wayOut: 'machines of their own' }];
   const engine = `${machine} ${dockerContext ?? ''}`;
@@ -132,6 +132,11 @@ function machineClaims(host: DeclaredHost): readonly { key: string; what: string
       wayOut: 'github_runner_cluster_container_name and github_runner_cluster_agent_container_name each',
     })),
   ];
+}
+
+/** A private address is another machine behind another jump host. */
+function jumpsOf({ options }: HostConnection): readonly string[] {
+  return options.filter((option) => option.keyword === 'ProxyJump').map((option) => option.value);
 }
 
 function describeMachine(host: DeclaredHost): string {

@@ -20,7 +20,7 @@ export function assumeBase(desired: Desired, guardsVersion: string): Observation
   if (desired.base !== null) {
     for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
     for (const { nodeName } of desired.base.hosts) {
-      if (nodeName !== null) nodes.set(nodeName, { ready: true, unschedulable: false });
+      if (nodeName !== null) nodes.set(nodeName, { ready: true, unschedulable: false, cordonedBy: null });
     }
   }
   return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
@@ -42,9 +42,13 @@ function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string)
     override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
     environment: { k3s: null, 'k3s-agent': null },
     services: known({
-      k3s: assumeService(before, before?.role === 'server'),
-      'k3s-agent': assumeService(before, before?.role === 'agent'),
+      k3s: assumeService(before, before?.role === 'server', guardsVersion),
+      'k3s-agent': assumeService(before, before?.role === 'agent', guardsVersion),
     }),
+    datastore: known(before?.role === 'server' ? (desired.base?.datastore ?? 'etcd') : 'none'),
+    tombstone: known(false),
+    setAside: known(false),
+    token: known(true),
   };
 }
 
@@ -52,15 +56,18 @@ function fileOf(text: string | null): FileState {
   return text === null ? { kind: 'absent' } : { kind: 'text', text };
 }
 
-function assumeService(before: Host | null, runs: boolean): ServiceObservation {
+function assumeService(before: Host | null, runs: boolean, guardsVersion: string): ServiceObservation {
+  const mounted = runs && before?.publishesLabels === true;
   return {
     state: runs ? 'running' : 'absent',
     containerId: null,
     restartCount: 0,
     restartPolicy: runs ? 'unless-stopped' : null,
-    mounted: runs && before?.publishesLabels === true,
+    mounted,
     configFiles: null,
     // Provisioned with it: a container without one would be assumed to depend on the join-url file for ever.
     joinUrlEnvironment: runs ? (before?.joinUrlFile ?? null) : null,
+    entrypoint: runs ? 'ours' : 'unknown',
+    guardsInside: mounted ? guardsVersion : null,
   };
 }

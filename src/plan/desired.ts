@@ -42,9 +42,17 @@ export interface World {
   readonly intent: Intent;
 }
 
+/** A world with what all its hosts ask for, worked out once. */
+export interface SeenWorld extends World {
+  /** By `serving`. */
+  readonly serving: readonly Host[];
+  /** By `noClusterYet`. */
+  readonly noCluster: boolean;
+}
+
 /** A world seen from one host that was reached. */
 export interface HostView {
-  readonly world: World;
+  readonly world: SeenWorld;
   readonly desired: DesiredHost;
   readonly now: ReachedHost;
 }

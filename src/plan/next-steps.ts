@@ -1,7 +1,8 @@
-import { type DesiredHost, hostsToContact, type World } from './desired.js';
+import { type DesiredHost, hostsToContact, type SeenWorld, type World } from './desired.js';
 import { known, type Observation } from './observation.js';
 import { HOST_RULES } from './rules/index.js';
 import { rejoinRefusals } from './rules/rejoin.js';
+import { noClusterYet, serving } from './serving.js';
 import type { Refusal, Step } from './step.js';
 import { kindOf, STEP_KINDS } from './steps/index.js';
 
@@ -23,16 +24,17 @@ export function nextSteps(world: World): NextSteps {
   const { intent, desired: wanted } = world;
   if (!wanted.cluster.valid) return { now: [], refused: [] };
   if (intent.mode === 'rejoin') return { now: [], refused: rejoinRefusals(wanted.cluster, intent) };
+  const seen: SeenWorld = { ...world, serving: serving(world), noCluster: noClusterYet(world) };
   const entries = hostsToContact(world.desired);
-  const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(world, entry)));
+  const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(seen, entry)));
   const stopped = new Set(refused.flatMap((refusal) => refusal.hosts));
-  const now = entries.filter((entry) => !stopped.has(entry.host.name)).flatMap((entry) => hostSteps(world, entry));
+  const now = entries.filter((entry) => !stopped.has(entry.host.name)).flatMap((entry) => hostSteps(seen, entry));
   return { now, refused };
 }
 
-function hostSteps(world: World, desired: DesiredHost): readonly Step[] {
+function hostSteps(world: SeenWorld, desired: DesiredHost): readonly Step[] {
   const seen = world.observed.hosts.get(desired.host.name);
-  if (seen?.kind !== 'reached' || !seen.provisioned) return [];
+  if (seen?.kind !== 'reached' || !(seen.provisioned || desired.leaving)) return [];
   const view = { world, desired, now: seen };
   return STEP_KINDS.flatMap((kind) => kind.wanted(view));
 }

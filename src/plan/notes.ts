@@ -35,7 +35,7 @@ function hostNotes(world: World, entry: DesiredHost): readonly Note[] {
   if (seen === undefined) return [];
   if (seen.kind === 'unreachable') {
     if (mayHaveSomethingToDo(entry, world.desired.cluster.controller)) return [];
-    return [{ code: 'unreachable', message: `${host.name} (${seen.class}): ${seen.message}`, hosts: [host.name] }];
+    return [{ code: 'unreachable', message: `${seen.class}: ${seen.message}`, hosts: [host.name] }];
   }
   // A native host is refused, and has no Compose project to miss.
   if (seen.provisioned || host.runtime === 'native') return [];

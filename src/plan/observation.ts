@@ -1,4 +1,4 @@
-import type { Role, Service } from '../fleet/fleet.js';
+import type { Service } from '../fleet/fleet.js';
 
 /** Something that could not be found out, and why. It never counts as healthy, absent or equal. */
 export interface Unknown {
@@ -61,7 +61,23 @@ export interface ServiceObservation {
   readonly configFiles: readonly string[] | null;
   /** The join URL in the container's own environment (K3S_JOIN_SERVER_URL or K3S_URL); null when empty or absent. */
   readonly joinUrlEnvironment: string | null;
+  readonly entrypoint: Entrypoint;
+  /**
+   * The version of the guards that the container as it is would meet at its next start: the role directory is mounted,
+   * and this is what its entrypoint says (an honouring one that names no version runs the role directory's). Null when
+   * it would meet none, or when it cannot be told.
+   */
+  readonly guardsInside: string | null;
 }
+
+/**
+ * Whose entrypoint a service has: fleet-role's own of any version, one that honours the role directory (it contains the
+ * line `# fleet-role-guards`), or another one. Unknown also where there is no container yet.
+ */
+export type Entrypoint = 'ours' | 'honours' | 'foreign' | 'unknown';
+
+/** What k3s would start from: etcd's log, else a SQLite file. The directories around them prove nothing (fact 1.24). */
+export type DatastoreObservation = 'none' | 'sqlite' | 'etcd';
 
 export interface OverrideObservation {
   /** `differs`: a file of that name whose content is not ours of this version. */
@@ -89,6 +105,17 @@ export interface ReachedHost {
   readonly environment: { readonly [S in Service]: string | null };
   /** Unknown when docker (systemctl) could not be asked. */
   readonly services: Known<{ readonly [S in Service]: ServiceObservation }>;
+  /** What `k3s` would start from. `none` only where everything that could hold one was looked into. */
+  readonly datastore: Known<DatastoreObservation>;
+  /** `server/db/etcd/tombstone` is there: the member was removed. */
+  readonly tombstone: Known<boolean>;
+  /** A datastore is set aside: `server/db.demoted`, or an older, numbered one. */
+  readonly setAside: Known<boolean>;
+  /**
+   * `k3s` has a token: in the environment, in a token file, or in k3s's own configuration. Never the token itself. True
+   * too where only `.env`, or (k3s having no container yet) the agent's container has one.
+   */
+  readonly token: Known<boolean>;
 }
 
 export type HostObservation = ReachedHost | Unreachable;
@@ -111,6 +138,8 @@ export interface NodeObservation {
   readonly ready: boolean;
   /** Cordoned, by whomever. */
   readonly unschedulable: boolean;
+  /** The run whose cordon it is, by our annotation; null when it is not ours. */
+  readonly cordonedBy: string | null;
 }
 
 /** What this run has done so far: rules about "first in this run" need no memory inside. */
@@ -121,19 +150,4 @@ export interface RunMemory {
 export interface DoneStep {
   readonly action: string;
   readonly host: string;
-}
-
-/** The role that a host runs now; null when it runs neither; unknown when both, or when it cannot be told. */
-export function runningRole(host: ReachedHost): Known<Role | null> {
-  if (host.services.kind === 'unknown') return host.services;
-  const { k3s, 'k3s-agent': agent } = host.services.value;
-  const up = (service: ServiceObservation): boolean => service.state === 'running' || service.state === 'restarting';
-  if (up(k3s) && up(agent)) return unknown('both k3s and k3s-agent run');
-  if (up(k3s)) return known('server');
-  if (up(agent)) return known('agent');
-  if (k3s.state === 'unknown' || agent.state === 'unknown') return unknown('the state of its services is unknown');
-  const there = (service: ServiceObservation): boolean => service.state !== 'absent';
-  if (there(k3s) && there(agent)) return known(null);
-  if (there(k3s)) return known('server');
-  return known(there(agent) ? 'agent' : null);
 }

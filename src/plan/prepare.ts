@@ -19,11 +19,7 @@ export const NO_BASE: Base = { commit: null, fleet: null, unreadable: null };
  * or that was invalid and so never applied, is the note `base-unreadable` and counts as none.
  */
 export function prepare(head: Fleet, base: Base): readonly PlanInput[] {
-  const clustersOf = (fleet: Fleet | null): ReadonlyMap<string, string> =>
-    new Map((fleet?.clusters ?? []).flatMap((cluster) => cluster.hosts.map((host) => [machineOf(host), cluster.name])));
-  const atBase = clustersOf(base.fleet);
-  const atHead = clustersOf(head);
-  return head.clusters.map((cluster) => {
+  const compared = head.clusters.map((cluster) => {
     const found = base.fleet?.clusters.find((candidate) => candidate.name === cluster.name) ?? null;
     const why = base.unreadable ?? unusable(found, base.commit);
     const before = why === null ? found : null;
@@ -40,14 +36,30 @@ export function prepare(head: Fleet, base: Base): readonly PlanInput[] {
     const comparison: Comparison = cluster.valid
       ? compareClusters(before, cluster)
       : { changes: [], warnings: [], leaving: [], pairs: new Map() };
+    const added = cluster.hosts.filter((host) => !comparison.pairs.has(host.name));
+    return { cluster, before, notes, comparison, added };
+  });
+  // One host by its inventory name, node name, or machine: who leaves one cluster and is added to another has moved.
+  const leaves = new Map<string, string>();
+  const comes = new Map<string, string>();
+  for (const { cluster, comparison, added } of compared) {
+    for (const key of comparison.leaving.flatMap(identitiesOf)) leaves.set(key, cluster.name);
+    for (const key of added.flatMap(identitiesOf)) comes.set(key, cluster.name);
+  }
+  return compared.map(({ cluster, before, notes, comparison }) => {
     const elsewhere = (host: Host): string | null => {
-      const others = [atBase.get(machineOf(host)), atHead.get(machineOf(host))];
+      const others = identitiesOf(host).flatMap((key) => [leaves.get(key), comes.get(key)]);
       return others.find((name) => name !== undefined && name !== cluster.name) ?? null;
     };
     const warned: Cluster = { ...cluster, warnings: [...cluster.warnings, ...comparison.warnings] };
     const desired: Desired = desire(warned, before, comparison.pairs, comparison.leaving, elsewhere);
     return { desired, baseCommit: before === null ? null : base.commit, changes: comparison.changes, notes };
   });
+}
+
+function identitiesOf(host: Host): readonly string[] {
+  const names = [`host ${host.name}`, `machine ${machineOf(host)}`];
+  return host.nodeName === null ? names : [...names, `node ${host.nodeName}`];
 }
 
 /** Why a base that was found is of no use, or null. A cluster that the base does not have is new, which is fine. */

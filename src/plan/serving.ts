@@ -1,55 +1,71 @@
 import type { Host } from '../fleet/fleet.js';
 import { joinUrlOf } from '../fleet/join-url.js';
-import type { HostView, World } from './desired.js';
+import type { DesiredHost, HostView, World } from './desired.js';
+import { type Known, known, unknown } from './observation.js';
 
-/** Whether a declared server was seen running k3s as a server. A host that was not reached is not known to serve. */
+type Seen = Pick<World, 'desired' | 'observed'>;
+
+/** Whether a host was seen running k3s as a server, whatever it is declared. One that was not reached is not known to. */
 export function serves(world: Pick<World, 'observed'>, host: Host): boolean {
   const seen = world.observed.hosts.get(host.name);
   if (seen?.kind !== 'reached' || seen.services.kind === 'unknown') return false;
   return seen.services.value.k3s.state === 'running';
 }
 
-/** The first declared server that serves: the one that the cluster is asked and told things through. */
-export function spokesman(world: Pick<World, 'desired' | 'observed'>): Host | null {
-  return world.desired.cluster.hosts.find((host) => host.role === 'server' && serves(world, host)) ?? null;
+/**
+ * The hosts that were seen to serve: the declared servers in inventory order, which stay, then those that are declared
+ * agents or leave.
+ */
+export function serving(world: Seen): readonly Host[] {
+  const hosts = world.desired.hosts.filter(({ host }) => serves(world, host));
+  const stays = ({ host, leaving }: DesiredHost): boolean => host.role === 'server' && !leaving;
+  return [...hosts.filter(stays), ...hosts.filter((entry) => !stays(entry))].map((entry) => entry.host);
+}
+
+/** The host that the cluster is asked and told things through; null when none was seen to serve. */
+export function spokesman(world: Seen): Host | null {
+  return serving(world)[0] ?? null;
 }
 
 /**
- * Every declared server was reached, docker answered there, and none has a k3s container: there is no cluster yet.
- * A host whose services are unknown is never "no cluster".
+ * It is proved that there is no cluster yet: every host that head or base know was reached, docker answered there, and
+ * none has a container of either service. What could not be seen proves nothing.
  */
-export function noClusterYet(world: World): boolean {
-  const servers = world.desired.cluster.hosts.filter((host) => host.role === 'server');
+export function noClusterYet(world: Seen): boolean {
   return (
-    servers.length > 0 &&
-    servers.every((host) => {
+    world.desired.hosts.length > 0 &&
+    world.desired.hosts.every(({ host }) => {
       const seen = world.observed.hosts.get(host.name);
-      return seen?.kind === 'reached' && seen.services.kind === 'known' && seen.services.value.k3s.state === 'absent';
+      if (seen?.kind !== 'reached' || seen.services.kind === 'unknown') return false;
+      return Object.values(seen.services.value).every((service) => service.state === 'absent');
     })
   );
 }
 
 /**
- * What this host's join-url file should hold now (rule 5 and rule 8): its own `server_url`; else its topology join
- * URL while that server serves, or when the file says so already; else the first declared server that serves; never
- * its own. "" for the only server, and for the bootstrap host of a cluster that does not exist yet.
+ * What this host's join-url file should hold now (rules 5 and 8): its own `server_url`; else its topology join URL while
+ * that server serves, or when the file says so already; else the first host that serves; never its own. "" for a server
+ * that serves itself while nobody else does, and for the bootstrap host of a cluster that is proved not to exist yet.
+ * Unknown when nobody is seen to serve and nothing is proved: then no file may be written there.
  */
-export function joinUrlNow(view: HostView): string {
+export function joinUrlNow(view: HostView): Known<string> {
   const { world, desired, now } = view;
   const { cluster } = world.desired;
-  const host = desired.host;
-  if (host.serverUrl !== null) return host.serverUrl;
+  const { host } = desired;
+  if (host.serverUrl !== null) return known(host.serverUrl);
+  const apiPort = cluster.settings?.apiPort ?? 6443;
+  const urlOf = (server: Host): string => joinUrlOf(server.address, apiPort);
   const wanted = host.joinUrlFile ?? '';
-  const urlOf = (server: Host): string => joinUrlOf(server.address, cluster.settings?.apiPort ?? 6443);
-  const others = cluster.hosts.filter((server) => server.role === 'server' && server.name !== host.name);
-  const target = others.find((server) => urlOf(server) === wanted);
   const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
-  if (target === undefined) return wanted;
-  if (serves(world, target) || written === wanted) return wanted;
-  const serving = others.find((server) => serves(world, server));
-  if (serving !== undefined) return urlOf(serving);
-  // Nobody else is seen to serve. The bootstrap host must not wait for servers that wait for it, and what a file says
-  // already is better than a guess.
-  if (host.bootstrap) return written;
-  return written === '' ? wanted : written;
+  const others = world.serving.filter((server) => server.name !== host.name);
+  if (wanted !== '' && (written === wanted || others.some((server) => urlOf(server) === wanted))) return known(wanted);
+  const first = others[0];
+  if (first !== undefined) return known(urlOf(first));
+  if (written !== '') return known(written);
+  if (serves(world, host)) return known('');
+  // The bootstrap host must not wait for servers that wait for it.
+  if (world.noCluster) return known(host.bootstrap ? '' : wanted);
+  // A cluster joined outside the inventory has no server here that could be seen.
+  if (cluster.bootstrap === null && wanted !== '') return known(wanted);
+  return unknown('no server of the cluster was seen to run, and it is not proved that there is no cluster yet');
 }

@@ -37,7 +37,9 @@ function observed(of: PlanInput, names: Readonly<Record<string, string>>): Obser
     const nodeName = names[host.name];
     return [host.name, bare(host.role, nodeName === undefined ? {} : { nodeName })];
   });
-  const nodes = known(new Map(Object.values(names).map((name) => [name, { ready: true, unschedulable: false }])));
+  const nodes = known(
+    new Map(Object.values(names).map((name) => [name, { ready: true, unschedulable: false, cordonedBy: null }])),
+  );
   return { at: 0, observed: true, hosts: new Map(hosts), nodes, run: { done: [] } };
 }
 

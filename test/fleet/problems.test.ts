@@ -204,6 +204,7 @@ describe('each problem has its code, the line of its cause and its hosts', () =>
       false,
     ],
     ['another port', { ansible_port: 2222 }, true],
+    ['another jump host', { ansible_ssh_common_args: '-J bastion' }, true],
   ])('takes a second host on one address with %s', (_what, own, valid) => {
     const hosts = { node1: { ansible_host: '10.0.0.1' }, node2: { ansible_host: '10.0.0.1', ...own }, node3: {} };
     expect(declare(sketchInventory({ hosts }))[0]?.valid).toBe(valid);

@@ -14,7 +14,10 @@ echo "$*" >>"$state/asked"
 node_json() {
   unschedulable=false
   grep -q '^cordoned$' "$state/nodes/$1" && unschedulable=true
-  printf '{"metadata":{"name":"%s"},"spec":{"unschedulable":%s},"status":{"conditions":[{"type":"Ready","status":"True"}]}}' "$1" "$unschedulable"
+  by=$(sed -n 's|^fleet-role/cordoned-by=||p' "$state/nodes/$1" | sed -n 1p)
+  annotations=
+  [ -z "$by" ] || annotations=$(printf '"fleet-role/cordoned-by":"%s"' "$by")
+  printf '{"metadata":{"name":"%s","annotations":{%s}},"spec":{"unschedulable":%s},"status":{"conditions":[{"type":"Ready","status":"True"}]}}' "$1" "$annotations" "$unschedulable"
 }
 list() { printf '{"items":['; sep=; for path in "$@"; do [ -e "$path" ] || continue; printf '%s' "$sep"; $emit "\${path##*/}"; sep=,; done; printf ']}\\n'; }
 pod_json() { printf '{"metadata":{"name":"runner-%s"},"status":{"phase":"Running"}}' "$1"; }

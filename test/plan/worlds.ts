@@ -46,6 +46,8 @@ export function service(more: Partial<ServiceObservation> = {}): ServiceObservat
     mounted: false,
     configFiles: null,
     joinUrlEnvironment: null,
+    entrypoint: 'ours',
+    guardsInside: null,
     ...more,
   };
 }
@@ -67,6 +69,10 @@ export function bare(role: 'server' | 'agent' | null, more: Partial<ReachedHost>
       k3s: service(role === 'server' ? { state: 'running', containerId: 'c1' } : {}),
       'k3s-agent': service(role === 'agent' ? { state: 'running', containerId: 'c2' } : {}),
     }),
+    datastore: known(role === 'server' ? 'etcd' : 'none'),
+    tombstone: known(false),
+    setAside: known(false),
+    token: known(true),
     ...more,
   };
 }

@@ -1,4 +1,4 @@
-import { runningRole } from '../observation.js';
+import { evidentRole } from '../evidence.js';
 import { type HostRule, refuse } from './rule.js';
 
 /**
@@ -11,7 +11,11 @@ export const runningRoleMatches: HostRule = (world, entry) => {
   if (world.desired.cluster.controller !== false || leaving || seen?.kind !== 'reached' || !seen.provisioned) return [];
   // Without role files there is nothing whose removal could revive anything.
   if (seen.role.kind === 'absent' && seen.joinUrl.kind === 'absent') return [];
-  const runs = runningRole(seen);
+  if (seen.joinUrl.kind === 'unreadable' || seen.role.kind === 'unreadable') {
+    const message = `A role file of ${host.name} cannot be read, so what would be lost with it is not known. Make ${seen.directory}/fleet-role.d/${seen.role.kind === 'unreadable' ? 'role' : 'join-url'} readable for the connecting user, or remove it, and run this again.`;
+    return refuse('running-role', entry, message);
+  }
+  const runs = evidentRole(seen, entry.before);
   if (runs.kind === 'unknown') {
     const message = `It is not known which role ${host.name} runs (${runs.why}), so its role files stay. Make docker answer there and run this again.`;
     return refuse('running-role', entry, message);

@@ -4,7 +4,7 @@ import { type HostRule, refuse } from './rule.js';
 export const unreachable: HostRule = (world, entry) => {
   const seen = world.observed.hosts.get(entry.host.name);
   if (seen?.kind !== 'unreachable' || !mayHaveSomethingToDo(entry, world.desired.cluster.controller)) return [];
-  return refuse('unreachable', entry, `${entry.host.name} (${seen.class}): ${seen.message}`);
+  return refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
 };
 
 /** Only the role directory concerns a host that neither publishes nor has role files, and it has no hurry. */

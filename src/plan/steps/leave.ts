@@ -44,8 +44,10 @@ export const deleteNode: StepKind = {
   predict: (_step, now) => now,
 };
 
+/** Without a project directory there is nothing to fence: docker answered, and what ran there is gone. */
 function isFenced({ desired, now }: HostView): boolean {
-  return desired.leaving && now.role.kind === 'text' && now.role.text === '';
+  if (!desired.leaving) return false;
+  return now.provisioned ? now.role.kind === 'text' && now.role.text === '' : now.services.kind === 'known';
 }
 
 function needsDrain(view: HostView): boolean {

@@ -12,7 +12,10 @@ export const writeJoinUrl: StepKind = {
   action: 'write-join-url',
   wanted(view) {
     if (view.desired.leaving || view.desired.host.roleFile === null) return [];
-    const url = joinUrlNow(view);
+    const now = joinUrlNow(view);
+    // The rule `adoption` refuses such a host.
+    if (now.kind === 'unknown') return [];
+    const url = now.value;
     if (holds(view.now.joinUrl, url)) return [];
     const detail = url === '' ? 'there is no other server to join' : `join the cluster through ${url}`;
     return [stepOn(view, 'write-join-url', detail, { value: url })];
@@ -26,7 +29,7 @@ export const writeRole: StepKind = {
   wanted(view) {
     const { desired, now } = view;
     const role = desired.leaving ? '' : desired.host.roleFile;
-    if (role === null) return [];
+    if (role === null || !now.provisioned) return [];
     if (now.role.kind === 'text' && now.role.text === role) return [];
     const detail = desired.leaving ? 'name nobody, so that nothing starts here again' : `name the ${role}`;
     return [stepOn(view, 'write-role', detail, { value: role })];
@@ -93,10 +96,13 @@ function needsJoinUrlFile({ now }: HostView): boolean {
   if (services === null) return true;
   return Object.values(services).some(
     (service) =>
-      service.mounted &&
-      ['running', 'restarting', 'refusing'].includes(service.state) &&
-      service.joinUrlEnvironment !== url,
+      service.mounted && !['absent', 'stopped'].includes(service.state) && service.joinUrlEnvironment !== url,
   );
+}
+
+/** Whether the role file names this service: one that is up without k3s is then only on its way, not idle. */
+function names(role: FileState, service: Service): boolean {
+  return role.kind === 'text' && role.text === (service === 'k3s' ? 'server' : 'agent');
 }
 
 /** A service that only idles is stopped before its role file goes: the next reboot would start it in earnest. */
@@ -108,7 +114,7 @@ export const stopIdle: StepKind = {
     const services = valueOr(now.services, null);
     if (services === null) return [];
     return (['k3s', 'k3s-agent'] as const)
-      .filter((service) => services[service].state === 'idle')
+      .filter((service) => services[service].state === 'idle' && !names(now.role, service))
       .map((service) =>
         stepOn(view, 'stop-service', 'it only idles, and without its role file the next start would be in earnest', {
           service,

@@ -54,7 +54,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
       logger,
       workflow,
       checkName: settings.checkName,
-      onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, JSON.stringify(state)),
+      onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, state === null ? '' : JSON.stringify(state)),
     });
     const context = readEvent(process.env, readPayload(), settings);
     if (context.kind === 'nothing') verdict = await reporter.nothing(context.reason);

@@ -20,8 +20,8 @@ export interface ReporterOptions {
   readonly logger: Logger;
   readonly workflow: WorkflowRun;
   readonly checkName: string | null;
-  /** Remembers an open check run for the post step. */
-  readonly onCheckRun: (state: CheckRunState) => void;
+  /** Remembers an open check run for the post step; null once it is closed. */
+  readonly onCheckRun: (state: CheckRunState | null) => void;
 }
 
 /** Tells one run to its readers: check run, annotations, job summary, outputs, log. */
@@ -44,7 +44,7 @@ export class Reporter {
     this.#checkRun = await openCheckRun(place, output);
     if (this.#checkRun !== null) this.#options.onCheckRun(this.#checkRun.state);
     // The signal came while the check run was made.
-    if (this.#cancelled) await this.#checkRun?.cancel(CANCELLED);
+    if (this.#cancelled) await this.#closeAsCancelled();
   }
 
   progress(report: RunReport): void {
@@ -54,7 +54,7 @@ export class Reporter {
   /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. */
   async cancel(): Promise<void> {
     this.#cancelled = true;
-    await this.#checkRun?.cancel(CANCELLED);
+    await this.#closeAsCancelled();
   }
 
   /** The run has a plan, carried out or not. Every output is set. */
@@ -122,9 +122,13 @@ export class Reporter {
     return { result: 'unchanged', changed: false, exitCode: 0, conclusion: 'success' };
   }
 
+  async #closeAsCancelled(): Promise<void> {
+    if (await this.#checkRun?.cancel(CANCELLED)) this.#options.onCheckRun(null);
+  }
+
   async #close(plan: RunReport['plan'] | null, final: Parameters<CheckRun['close']>[0]): Promise<string | null> {
     if (this.#checkRun !== null) {
-      if (!this.#cancelled) await this.#checkRun.close(final);
+      if (!this.#cancelled && (await this.#checkRun.close(final))) this.#options.onCheckRun(null);
       return this.#checkRun.url;
     }
     const place = this.#place(plan);

@@ -98,13 +98,18 @@ export function readCheckRunState(text: string): CheckRunState | null {
 }
 
 /**
- * Closes a check run that a run left open, as cancelled: for the post step. One that is completed stays as it is.
+ * Closes a check run that a run left open, as cancelled: for the post step. Only one that is seen open: one that is
+ * completed, or that GitHub does not show, stays as it is, for a conclusion must not be written over.
  * Never throws. True when it is closed in the end.
  */
 export async function closeLeftOver(state: CheckRunState, api: GitHubApi, logger: Logger): Promise<boolean> {
   const parameters = { owner: state.owner, repo: state.repo, check_run_id: state.id };
   const seen = await api.request({ route: `GET ${ROUTE}/{check_run_id}`, parameters });
-  if (seen.kind === 'ok' && member(seen.data, 'status') === 'completed') return true;
+  if (seen.kind !== 'ok') {
+    logger.notice(`The check run ${state.id} stays as it is, it may be in progress still: ${seen.message}.`);
+    return false;
+  }
+  if (member(seen.data, 'status') === 'completed') return true;
   const title = 'Cancelled: the run ended before it could report';
   const summary = `**${title}.**\n\nWhat it left is not known. Run the same workflow again: it looks at every host afresh and goes on from what it finds.`;
   const answer = await api.request({

@@ -398,9 +398,22 @@ describe('the post step', () => {
     expect(server.checkRuns[0]?.conclusion).toBe('success');
   });
 
+  test('writes nothing over a check run that GitHub does not show', async () => {
+    const run = await postCheckRun(options(), finalOf());
+    if (run === null) throw new Error('no check run');
+    server.onNext('GET', /check-runs/, behaviours.badGateway, 9);
+    expect(await closeLeftOver(run.state, apiOf(), logger)).toBe(false);
+    expect(updates()).toEqual([]);
+    expect(server.checkRuns[0]?.conclusion).toBe('success');
+    expect(logger.lines).toEqual([expect.stringContaining('stays as it is')]);
+  });
+
   test('says so when it cannot', async () => {
-    expect(await closeLeftOver({ owner: 'acme', repo: 'fleet', id: 7 }, apiOf(), logger)).toBe(false);
-    expect(logger.lines).toEqual([expect.stringContaining('The check run 7 stays in progress')]);
+    const run = await openCheckRun(options(), OUTPUT);
+    if (run === null) throw new Error('no check run');
+    server.onNext('PATCH', CHECKS, behaviours.answer(403, { message: 'No' }));
+    expect(await closeLeftOver(run.state, apiOf(), logger)).toBe(false);
+    expect(logger.lines).toEqual([expect.stringContaining(`The check run ${run.state.id} stays in progress`)]);
   });
 
   test.each(['', 'null', '[]', '{}', '{"owner":"a","repo":"b","id":"7"}', '{"owner":1,"repo":"b","id":7}', '{'])(

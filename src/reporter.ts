@@ -30,6 +30,8 @@ export class Reporter {
   #context: RunContext | null = null;
   #checkRun: CheckRun | null = null;
   #cancelled = false;
+  /** What the run came to is decided, and its closing has begun: a signal changes nothing of it any more. */
+  #decided = false;
 
   constructor(options: ReporterOptions) {
     this.#options = options;
@@ -51,14 +53,17 @@ export class Reporter {
     this.#checkRun?.progress(() => renderReport(report, { decisionsHash: null, annotationsLeftOut: 0 }));
   }
 
-  /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. */
+  /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. Too late once the run is decided. */
   async cancel(): Promise<void> {
+    if (this.#decided) return;
     this.#cancelled = true;
     await this.#closeAsCancelled();
   }
 
   /** The run has a plan, carried out or not. Every output is set. */
-  async finish(outcome: RunOutcome): Promise<Verdict> {
+  async finish(given: RunOutcome): Promise<Verdict> {
+    this.#decided = true;
+    const outcome: RunOutcome = { ...given, cancelled: given.cancelled || this.#cancelled };
     const verdict = resultOf(outcomeOf(outcome));
     const report: RunReport = { ...outcome, result: verdict.result };
     const { explanation } = report;
@@ -92,6 +97,7 @@ export class Reporter {
 
   /** The run ended before it had a plan. */
   async fail(failure: Failure): Promise<Verdict> {
+    this.#decided = true;
     const verdict: Verdict = {
       result: 'failed',
       changed: false,

@@ -100,3 +100,35 @@ describe('what the post step is told of the check run', () => {
     expect(saved).toHaveLength(1);
   });
 });
+
+describe('a signal', () => {
+  test('while the check run is closed comes too late for the result and for the conclusion', async () => {
+    const { reporter, conclusions, outputs, onClosing } = telling();
+    await reporter.begin(CONTEXT, true);
+    onClosing(() => void reporter.cancel());
+    const verdict = await reporter.finish(done);
+    expect(verdict).toMatchObject({ result: 'unchanged', exitCode: 0, conclusion: 'success' });
+    expect(conclusions).toEqual(['success']);
+    expect(outputs.result).toBe('unchanged');
+  });
+
+  test('after the last step and before the closing cancels the result as well as the conclusion', async () => {
+    const { reporter, conclusions, outputs } = telling();
+    await reporter.begin(CONTEXT, true);
+    const cancelled = reporter.cancel();
+    const verdict = await reporter.finish(done);
+    await cancelled;
+    expect(verdict).toMatchObject({ result: 'failed', exitCode: 1, conclusion: 'cancelled' });
+    expect(conclusions).toEqual(['cancelled']);
+    expect(outputs).toMatchObject({ result: 'failed', 'failure-reason': 'the run was cancelled' });
+  });
+
+  test('while a failure before the plan is told comes too late', async () => {
+    const { reporter, conclusions, onClosing } = telling();
+    await reporter.begin(CONTEXT, true);
+    onClosing(() => void reporter.cancel());
+    const verdict = await reporter.fail({ step: null, reason: 'Bad input.', advice: null });
+    expect(verdict.conclusion).toBe('failure');
+    expect(conclusions).toEqual(['failure']);
+  });
+});

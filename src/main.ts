@@ -134,7 +134,12 @@ async function act(
     failures.push(...applied.failures);
   }
   const failure = failures.length === 0 ? null : failureOf(failures);
-  return outcome(plan(clusters, true), settings, { states, failure, cancelled: io.signal.aborted });
+  return outcome(plan(clusters, true), settings, {
+    states,
+    failure,
+    failures: failures.map(({ step, message }) => ({ step: `${step.action} ${step.host}`, reason: message })),
+    cancelled: io.signal.aborted,
+  });
 }
 
 function outcome(plan: Plan, settings: Settings, more: Partial<RunOutcome> = {}): RunOutcome {

@@ -85,6 +85,7 @@ function overview(report: RunReport, extras: ReportExtras): Section[] {
     [
       paragraph(`**${prose(title(report))}**`, ''),
       ...outcome(report),
+      ...failedSteps(report),
       ...(plan.clusters.length > 1 ? [clusterTable(plan)] : []),
       paragraph(...compared(plan, extras)),
     ],
@@ -112,6 +113,13 @@ function outcome(report: RunReport): Paragraph[] {
     : 'Nothing was written. Mend what the message names and run the workflow again.';
   lines.push(`What to do next: ${failure?.advice ? proseLines(failure.advice) : next}`, '');
   return [paragraph(...lines)];
+}
+
+/** Each step that failed, with its reason; of a single one the sentence above says it. */
+function failedSteps({ failures = [] }: RunReport): Rows[] {
+  if (failures.length < 2) return [];
+  const rows = failures.map(({ step, reason }) => `- ${code(step)}: ${proseLines(reason)}`);
+  return [listOf(rows, `Failed: ${failures.length}`, ['failed step', 'failed steps'], RANKS.stops)];
 }
 
 function clusterTable(plan: Plan): Rows {

@@ -15,11 +15,21 @@ export interface RunReport {
   readonly result: Result | null;
   /** The state of each step by `stepKey`; a step that is not in it is to come. Empty for a plan. */
   readonly states: ReadonlyMap<string, StepState>;
+  /** The first failure; it stands for the run. */
   readonly failure: Failure | null;
+  /** Every step that failed, the first one too; left out for a run in which none did. */
+  readonly failures?: readonly FailedStep[];
   /** The run was cancelled (SIGINT, SIGTERM). */
   readonly cancelled: boolean;
   /** What mode explain was asked for; then it is shown instead of the plan. */
   readonly explanation?: Explanation;
+}
+
+/** A step that failed, and why. */
+export interface FailedStep {
+  /** `ACTION HOST`. */
+  readonly step: string;
+  readonly reason: string;
 }
 
 export interface Failure {

@@ -163,6 +163,22 @@ describe('a report', () => {
     for (const words of wanted) expect(summary).toContain(words);
   });
 
+  test('of several failed hosts tells the reason of each, in the job summary too', () => {
+    const failures = [
+      { step: 'write-role node2', reason: 'The disk is full.' },
+      { step: 'add-override node3', reason: 'The file is a directory.' },
+    ];
+    const failure = { step: 'write-role node2', reason: 'The disk is full.', advice: null };
+    const report = reportOf(plan, { result: 'failed', failure, failures });
+    for (const text of [renderReport(report, EXTRAS).summary, renderJobSummary(report, EXTRAS)]) {
+      expect(text).toContain('**Failed: 2**');
+      expect(text).toContain('- `write-role node2`: The disk is full.');
+      expect(text).toContain('- `add-override node3`: The file is a directory.');
+    }
+    const one = renderReport({ ...report, failures: failures.slice(0, 1) }, EXTRAS);
+    expect(one.summary).not.toContain('**Failed: 1**');
+  });
+
   test('of a run without a plan says why', () => {
     const rendered = renderFailure({ step: null, reason: 'mode: no such mode', advice: 'write plan or apply' });
     expect(rendered).toEqual({
@@ -351,6 +367,7 @@ describe('a hostile inventory', () => {
       return reportOf(planOf({ mode: 'apply', inventory: text, clusters }), {
         result: 'failed',
         failure: { step: `drain ${text}`, reason: text, advice: text },
+        failures: [1, 2].map(() => ({ step: `drain ${text}`, reason: text })),
         states: new Map([[stepKey(text, 1), 'running']]),
       });
     };

@@ -138,6 +138,10 @@ export async function applyCluster(
     world = { ...world, observed: { ...observed, nodes: await observeNodes(input, observed, options) } };
     next = nextSteps(world);
   }
+  // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
+  // the Nodes cannot be seen, that nothing is wanted proves nothing.
+  const good = next.now.length === 0 && next.refused.length === 0 && failures.length === 0;
+  if (good && world.observed.nodes?.kind !== 'unknown') tracker.dropRest();
   const lost = new Set(failures.map((failure) => failure.step.host));
   // A host that was lost on the way is a failure, not a refusal as well.
   const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
@@ -204,6 +208,21 @@ class Tracker {
       const failed = result.failed !== null && identity(result.failed.step) === identity(step);
       const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
       this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
+    }
+    this.#progress(this.plan, this.#states);
+  }
+
+  /** Leaves the steps that are done, numbered from 1 again: no other is needed. */
+  dropRest(): void {
+    const { name } = this.plan.cluster;
+    const done = this.plan.steps.filter(({ number }) => this.#states.get(stepKey(name, number)) === 'done');
+    if (done.length === this.plan.steps.length) return;
+    this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
+    this.#numbers.clear();
+    this.#states.clear();
+    for (const step of this.plan.steps) {
+      this.#numbers.set(identity(step), step.number);
+      this.#states.set(stepKey(name, step.number), 'done');
     }
     this.#progress(this.plan, this.#states);
   }

@@ -4,7 +4,7 @@ import { type ApplyOptions, applyCluster, type CarriedOut, observe } from '../sr
 import type { Host } from '../src/fleet/fleet.js';
 import type { PlanInput } from '../src/plan/make-plan.js';
 import { nextSteps, predict } from '../src/plan/next-steps.js';
-import { type HostObservation, known, type Observation } from '../src/plan/observation.js';
+import { type HostObservation, known, type Observation, unknown } from '../src/plan/observation.js';
 import type { Step } from '../src/plan/step.js';
 import { bare, inputOf, intent, service, settled } from './plan/worlds.js';
 
@@ -186,6 +186,33 @@ describe('a leaving agent', () => {
       services: known({ k3s: service(), 'k3s-agent': service({ state: 'stopped' }) }),
     });
     expect(stage({ ...drained, hosts: stopped })).toEqual(['delete-node']);
+  });
+
+  it('whose Node disappears when it is stopped is applied: what is not needed any more is no step', async () => {
+    const world = leaving();
+    world.interfere = (_host, steps) => {
+      if (steps.some((step) => step.action === 'stop-service'))
+        world.observed = { ...world.observed, nodes: known(new Map()) };
+      return null;
+    };
+    const { failures, plan, states } = await world.apply();
+    expect(failures).toEqual([]);
+    expect(plan.refusals).toEqual([]);
+    expect(world.done).toEqual(plan.steps.map((step) => `${step.action} ${step.host}`));
+    expect(plan.steps.map((step) => step.number)).toEqual(plan.steps.map((_, index) => index + 1));
+    expect(plan.steps.some((step) => step.action === 'delete-node')).toBe(false);
+    expect(states.at(-1)).toEqual(plan.steps.map(() => 'done'));
+  });
+
+  it('keeps its steps in the plan where the Nodes cannot be seen any more', async () => {
+    const world = leaving();
+    world.interfere = (_host, steps) => {
+      if (steps.some((step) => step.action === 'stop-service'))
+        world.observed = { ...world.observed, nodes: unknown('the API does not answer') };
+      return null;
+    };
+    const { plan } = await world.apply();
+    expect(plan.steps.map((step) => step.action)).toContain('delete-node');
   });
 
   it('is not stopped when its drain fails', async () => {

@@ -1,5 +1,14 @@
 import type { Host } from '../fleet/fleet.js';
-import type { FailureClass, FileState, HostObservation, ReachedHost, Unreachable } from '../plan/observation.js';
+import {
+  type FailureClass,
+  type FileState,
+  type HostObservation,
+  type Known,
+  known,
+  type ReachedHost,
+  type Unreachable,
+  unknown,
+} from '../plan/observation.js';
 import { failureMessage } from './classify.js';
 import type { Connection, Result } from './connection.js';
 import { type HostRuntime, runtimeOf } from './runtime.js';
@@ -78,8 +87,21 @@ function read(host: Host, answer: Answer): HostObservation {
     override: runtime.override(answer),
     environment: { k3s: textOf(answer, 'env-k3s'), 'k3s-agent': textOf(answer, 'env-k3s-agent') },
     services: runtime.services(answer, host, answer.all('role-directory-path')),
+    datastore: fact(answer, 'datastore', 'data', { none: 'none', sqlite: 'sqlite', etcd: 'etcd' }),
+    tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
+    setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
+    token: fact(answer, 'token', 'token', YES_OR_NO),
   };
   return reached;
+}
+
+const YES_OR_NO = { yes: true, no: false } as const;
+
+/** One fact by the script's word for it. Any other word, and none, is unknown; the line `WHY-why` says why. */
+function fact<T>(answer: Answer, key: string, why: string, words: Readonly<Record<string, T>>): Known<T> {
+  const word = answer.get(key) ?? '';
+  if (Object.hasOwn(words, word)) return known(words[word] as T);
+  return unknown(clean(answer.get(`${why}-why`) ?? '') || 'it was not looked at');
 }
 
 function textOf(answer: Answer, key: string): string | null {

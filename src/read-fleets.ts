@@ -66,7 +66,8 @@ export async function readFleets(
     const vanished =
       settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
     const fleet = vanished ? declared.as('ordered') : declared.fleet;
-    if (settings.layout === 'auto') {
+    const readable = fleet.clusters.some((cluster) => cluster.readable);
+    if (settings.layout === 'auto' && readable) {
       const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
       logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
     }

@@ -69,9 +69,7 @@ export class Reporter {
     const { explanation } = report;
     // An explanation says nothing about lines that somebody should mend.
     const annotations =
-      explanation === undefined
-        ? annotationsOf(report.plan, this.#context?.repository.isOwn ?? false)
-        : { shown: [], leftOut: 0 };
+      explanation === undefined ? annotationsOf(report.plan, isHere(this.#context)) : { shown: [], leftOut: 0 };
     const decisionsHash = createHash('sha256').update(canonicalDecisions(report.plan)).digest('hex');
     const extras = { decisionsHash, annotationsLeftOut: annotations.leftOut };
     const url = await this.#close(report.plan, {
@@ -176,6 +174,11 @@ export class Reporter {
     if (verdict.exitCode === 0) logger.info(sentence);
     else logger.error(sentence);
   }
+}
+
+/** Whether a line of the plan is a line for whoever reads the run: of the workflow's repository, or in a terminal. */
+function isHere(context: RunContext | null): boolean {
+  return context !== null && (context.repository.isOwn || context.repository.own === null);
 }
 
 const NOTHING: Omit<Outputs, 'result' | 'summary'> = {

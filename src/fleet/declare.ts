@@ -2,8 +2,9 @@ import { type DeclaredHost, declareHosts } from './declared-host.js';
 import type { Cluster, Fleet, HostConnection } from './fleet.js';
 import type { Inventory } from './inventory/inventory.js';
 import { chooseLayout, groupedCluster, type LayoutInputs, ORDERED, orderedClusters } from './layout.js';
-import type { Problem } from './problem.js';
+import type { Problem, Warning } from './problem.js';
 import { declareCluster } from './topology.js';
+import { isNeeded, PREFIX } from './variables.js';
 
 export const DEFAULT_CLUSTER_GROUP = 'github_runner_cluster';
 
@@ -36,7 +37,7 @@ export function declareFleet(
   const clusters = declared.map(({ group, hosts, problems }): Cluster => {
     if (group.members === null) return unreadableCluster(group.name, problems);
     const cluster = declareCluster(group, hosts, [...problems, ...(shared.get(group.name) ?? [])]);
-    return { ...cluster, warnings: [...inventory.warnings, ...group.warnings] };
+    return { ...cluster, warnings: [...inventory.warnings, ...group.warnings, ...unknownVariables(hosts)] };
   });
   return { commit, inventory: inventory.path, layout, clusters };
 }
@@ -66,6 +67,26 @@ export function unreadableCluster(name: string, problems: readonly Problem[]): C
     warnings: [],
     hosts: [],
   };
+}
+
+/** A variable with our prefix that nothing reads is a typo more often than not: `unknown-variable`, once a line. */
+function unknownVariables(hosts: readonly DeclaredHost[]): readonly Warning[] {
+  const warnings = new Map<string, Warning & { readonly hosts: string[] }>();
+  for (const { name, reader } of hosts) {
+    for (const variable of reader.host.variables.values()) {
+      if (!variable.name.startsWith(PREFIX) || isNeeded(variable.name, 'groups')) continue;
+      const { file, line } = variable;
+      const key = JSON.stringify([variable.name, file, line]);
+      const known = warnings.get(key);
+      if (known !== undefined) {
+        known.hosts.push(name);
+        continue;
+      }
+      const message = `${variable.name} is no variable of fleet-role and has no effect; correct its name, or remove it.`;
+      warnings.set(key, { code: 'unknown-variable', message, file, line, hosts: [name] });
+    }
+  }
+  return [...warnings.values()];
 }
 
 interface Entry {

@@ -65,7 +65,7 @@ function guardNotes(world: World, entries: readonly DesiredHost[]): readonly Not
   const names = (list: typeof reached): readonly string[] => list.map((entry) => entry.name);
   const notes: Note[] = [];
   if (unguarded.length > 0) {
-    const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once fleet-role recreates the node (input rollout).`;
+    const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once the node is drained and recreated with the override: list docker-compose.fleet-role.yml in COMPOSE_FILE of its .env and run docker compose up -d for its service.`;
     notes.push({ code: 'guards-not-in-force', message, hosts: names(unguarded) });
   }
   if (lost.length > 0) {

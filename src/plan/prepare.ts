@@ -66,5 +66,6 @@ function identitiesOf(host: Host): readonly string[] {
 function unusable(cluster: Cluster | null, commit: string | null): string | null {
   if (cluster === null || cluster.valid) return null;
   const problem = cluster.problems[0];
-  return `The base ${commit?.slice(0, 12) ?? ''} is invalid (${problem?.code ?? 'unknown'}) and was never applied.`;
+  const why = cluster.readable ? 'is invalid' : 'does not have this cluster';
+  return `The base ${commit?.slice(0, 12) ?? ''} ${why} (${problem?.code ?? 'unknown'}), so it was never applied.`;
 }

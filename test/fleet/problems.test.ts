@@ -249,6 +249,24 @@ describe('each problem has its code, the line of its cause and its hosts', () =>
   });
 });
 
+describe('a variable with our prefix that nothing reads', () => {
+  it('is a warning on its line with the hosts that have it, and no problem', () => {
+    const [cluster] = declare(
+      sketchInventory({ groupVars: { controler: true }, hosts: { ...three, node2: { node_rol: 'agent' } } }),
+    );
+    expect(cluster?.valid).toBe(true);
+    expect(cluster?.warnings).toMatchObject([
+      {
+        code: 'unknown-variable',
+        line: 2,
+        hosts: ['node1', 'node2', 'node3'],
+        message: expect.stringContaining('controler'),
+      },
+      { code: 'unknown-variable', line: 21, hosts: ['node2'] },
+    ]);
+  });
+});
+
 describe('the connection', () => {
   const hostOf = (own: Record<string, string | number>) => declare(sketchInventory({ hosts: { node1: own } }))[0];
 

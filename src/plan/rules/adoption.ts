@@ -5,7 +5,8 @@ import { joinUrlNow } from '../serving.js';
 import type { Refusal } from '../step.js';
 import { type HostRule, refuse } from './rule.js';
 
-const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership.';
+const NO_RECORD =
+  'as long as this cluster has no record of a complete apply, fleet-role changes no membership, and this version keeps no records yet.';
 
 /**
  * As long as a cluster has no record, apply changes no membership, and a role file never contradicts what its host

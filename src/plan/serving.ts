@@ -1,7 +1,7 @@
 import type { Host } from '../fleet/fleet.js';
 import { joinUrlOf } from '../fleet/join-url.js';
 import type { DesiredHost, HostView, World } from './desired.js';
-import { type Known, known, unknown } from './observation.js';
+import { type Known, known, type ReachedHost, unknown, valueOr } from './observation.js';
 
 type Seen = Pick<World, 'desired' | 'observed'>;
 
@@ -29,7 +29,7 @@ export function spokesman(world: Seen): Host | null {
 
 /**
  * It is proved that there is no cluster yet: every host that head or base know was reached, docker answered there, and
- * none has a container of either service. What could not be seen proves nothing.
+ * none has a container of either service or a trace of having been a server. What could not be seen proves nothing.
  */
 export function noClusterYet(world: Seen): boolean {
   return (
@@ -37,9 +37,15 @@ export function noClusterYet(world: Seen): boolean {
     world.desired.hosts.every(({ host }) => {
       const seen = world.observed.hosts.get(host.name);
       if (seen?.kind !== 'reached' || seen.services.kind === 'unknown') return false;
-      return Object.values(seen.services.value).every((service) => service.state === 'absent');
+      const absent = Object.values(seen.services.value).every((service) => service.state === 'absent');
+      return absent && !wasMember(seen);
     })
   );
+}
+
+/** A datastore, a tombstone or a datastore set aside was seen: its containers were removed, its past was not. */
+function wasMember(seen: ReachedHost): boolean {
+  return valueOr(seen.datastore, 'none') !== 'none' || valueOr(seen.tombstone, false) || valueOr(seen.setAside, false);
 }
 
 /**

@@ -524,6 +524,17 @@ describe('what is not proved', () => {
     expect(steps(made, 'n4')).toContain(`write-join-url ${url('n1')}`);
   });
 
+  it.each([
+    ['a datastore', { datastore: known('etcd' as const) }],
+    ['a tombstone', { tombstone: known(true) }],
+    ['a datastore set aside', { setAside: known(true) }],
+  ])('is no first cluster where a host without containers has %s', (_what, trace) => {
+    const observed = observeAll(inputOf(null, one), (host) => bare(null, host.name === 'n1' ? trace : {}));
+    const made = plan(null, one, observed);
+    expect(notes(made)).not.toContain('no-cluster');
+    expect(refusals(made)).toContain('adoption n1');
+  });
+
   it('gives a fresh bootstrap host nothing while the other servers cannot be seen', () => {
     const head = { groupVars: on, hosts: { n3: { bootstrap: true }, n1: {}, n2: {} } };
     const observed = observeAll(inputOf(null, head), (host) =>

@@ -28868,7 +28868,10 @@ function placeIn(group, host) {
 
 // EXTERNAL MODULE: ./lib/fleet/topology.js + 1 modules
 var topology = __nccwpck_require__(3414);
+// EXTERNAL MODULE: ./lib/fleet/variables.js
+var variables = __nccwpck_require__(7166);
 ;// CONCATENATED MODULE: ./lib/fleet/declare.js
+
 
 
 
@@ -28895,7 +28898,7 @@ function declareFleet(commit, inventory, groups, inputs = ORDERED) {
         if (group.members === null)
             return unreadableCluster(group.name, problems);
         const cluster = (0,topology/* declareCluster */.z)(group, hosts, [...problems, ...(shared.get(group.name) ?? [])]);
-        return { ...cluster, warnings: [...inventory.warnings, ...group.warnings] };
+        return { ...cluster, warnings: [...inventory.warnings, ...group.warnings, ...unknownVariables(hosts)] };
     });
     return { commit, inventory: inventory.path, layout, clusters };
 }
@@ -28921,6 +28924,26 @@ function unreadableCluster(name, problems) {
         warnings: [],
         hosts: [],
     };
+}
+/** A variable with our prefix that nothing reads is a typo more often than not: `unknown-variable`, once a line. */
+function unknownVariables(hosts) {
+    const warnings = new Map();
+    for (const { name, reader } of hosts) {
+        for (const variable of reader.host.variables.values()) {
+            if (!variable.name.startsWith(variables/* PREFIX */.H3) || (0,variables/* isNeeded */.Ad)(variable.name, 'groups'))
+                continue;
+            const { file, line } = variable;
+            const key = JSON.stringify([variable.name, file, line]);
+            const known = warnings.get(key);
+            if (known !== undefined) {
+                known.hosts.push(name);
+                continue;
+            }
+            const message = `${variable.name} is no variable of fleet-role and has no effect; correct its name, or remove it.`;
+            warnings.set(key, { code: 'unknown-variable', message, file, line, hosts: [name] });
+        }
+    }
+    return [...warnings.values()];
 }
 /** `host-in-two-clusters` and `same-machine`, by cluster: what only the whole inventory shows. */
 function sharedHostProblems(entries) {
@@ -28965,7 +28988,7 @@ function sharedHostProblems(entries) {
 /** What a host takes of its machine for itself: two hosts with one claim are one machine's one project. */
 function machineClaims(host) {
     const { connection, runtime, directory, composeProject, containers, dockerContext } = host.rest;
-    const machine = JSON.stringify(connection.type === 'local' ? ['local'] : [connection.host.toLowerCase(), connection.port]);
+    const machine = JSON.stringify(connection.type === 'local' ? ['local'] : [connection.host.toLowerCase(), connection.port, jumpsOf(connection)]);
     if (runtime === 'native')
         return [{ key: `${machine} native`, what: 'native k3s', wayOut: 'machines of their own' }];
     const engine = `${machine} ${dockerContext ?? ''}`;
@@ -28982,6 +29005,10 @@ function machineClaims(host) {
             wayOut: 'github_runner_cluster_container_name and github_runner_cluster_agent_container_name each',
         })),
     ];
+}
+/** A private address is another machine behind another jump host. */
+function jumpsOf({ options }) {
+    return options.filter((option) => option.keyword === 'ProxyJump').map((option) => option.value);
 }
 function describeMachine(host) {
     const { connection } = host.rest;
@@ -30089,13 +30116,18 @@ function readCheckRunState(text) {
     }
 }
 /**
- * Closes a check run that a run left open, as cancelled: for the post step. One that is completed stays as it is.
+ * Closes a check run that a run left open, as cancelled: for the post step. Only one that is seen open: one that is
+ * completed, or that GitHub does not show, stays as it is, for a conclusion must not be written over.
  * Never throws. True when it is closed in the end.
  */
 async function closeLeftOver(state, api, logger) {
     const parameters = { owner: state.owner, repo: state.repo, check_run_id: state.id };
     const seen = await api.request({ route: `GET ${ROUTE}/{check_run_id}`, parameters });
-    if (seen.kind === 'ok' && member(seen.data, 'status') === 'completed')
+    if (seen.kind !== 'ok') {
+        logger.notice(`The check run ${state.id} stays as it is, it may be in progress still: ${seen.message}.`);
+        return false;
+    }
+    if (member(seen.data, 'status') === 'completed')
         return true;
     const title = 'Cancelled: the run ended before it could report';
     const summary = `**${title}.**\n\nWhat it left is not known. Run the same workflow again: it looks at every host afresh and goes on from what it finds.`;
@@ -32680,7 +32712,7 @@ __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependen
 /* harmony import */ var _github_compare_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(6429);
 /* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(9065);
 /* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(6378);
-/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(8613);
+/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(2265);
 /* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(7686);
 /* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(3663);
 /* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(2307);
@@ -32735,7 +32767,7 @@ async function main({ logger, ...io }) {
             logger,
             workflow,
             checkName: settings.checkName,
-            onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, JSON.stringify(state)),
+            onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, state === null ? '' : JSON.stringify(state)),
         });
         const context = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readEvent */ .j)(process.env, readPayload(), settings);
         if (context.kind === 'nothing')
@@ -32822,7 +32854,7 @@ __webpack_async_result__();
 
 /***/ }),
 
-/***/ 8613:
+/***/ 2265:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -33331,12 +33363,20 @@ function unknown(why) {
 function valueOr(fact, fallback) {
     return fact.kind === 'known' ? fact.value : fallback;
 }
-/** The role that a host runs now; null when it runs neither; unknown when both, or when it cannot be told. */
-function runningRole(host) {
-    if (host.services.kind === 'unknown')
-        return host.services;
-    const { k3s, 'k3s-agent': agent } = host.services.value;
-    const up = (service) => service.state === 'running' || service.state === 'restarting';
+
+;// CONCATENATED MODULE: ./lib/plan/evidence.js
+
+/**
+ * The role that a host evidently has: what runs there; else the word of its role file; else the only container that
+ * is there; else, where both are there and neither runs, the role that the base declares. Null means that there is
+ * nothing: no container of either service and no role word. Two services up, or an answer that is missing where it
+ * would decide, are unknown, which is never null.
+ */
+function evidentRole(now, before) {
+    if (now.services.kind === 'unknown')
+        return now.services;
+    const { k3s, 'k3s-agent': agent } = now.services.value;
+    const up = ({ state }) => state === 'running' || state === 'restarting';
     if (up(k3s) && up(agent))
         return unknown('both k3s and k3s-agent run');
     if (up(k3s))
@@ -33345,12 +33385,93 @@ function runningRole(host) {
         return known('agent');
     if (k3s.state === 'unknown' || agent.state === 'unknown')
         return unknown('the state of its services is unknown');
-    const there = (service) => service.state !== 'absent';
-    if (there(k3s) && there(agent))
+    if (now.role.kind === 'unreadable')
+        return unknown('nothing runs there and its role file cannot be read');
+    const word = now.role.kind === 'text' ? now.role.text : '';
+    if (word === 'server' || word === 'agent')
+        return known(word);
+    const there = ({ state }) => state !== 'absent';
+    if (there(k3s) !== there(agent))
+        return known(there(k3s) ? 'server' : 'agent');
+    if (!there(k3s))
         return known(null);
-    if (there(k3s))
-        return known('server');
-    return known(there(agent) ? 'agent' : null);
+    return before === null ? unknown('both containers are there and neither runs') : known(before.role);
+}
+
+;// CONCATENATED MODULE: ./lib/plan/serving.js
+
+
+/** Whether a host was seen running k3s as a server, whatever it is declared. One that was not reached is not known to. */
+function serves(world, host) {
+    const seen = world.observed.hosts.get(host.name);
+    if (seen?.kind !== 'reached' || seen.services.kind === 'unknown')
+        return false;
+    return seen.services.value.k3s.state === 'running';
+}
+/**
+ * The hosts that were seen to serve: the declared servers in inventory order, which stay, then those that are declared
+ * agents or leave.
+ */
+function serving(world) {
+    const hosts = world.desired.hosts.filter(({ host }) => serves(world, host));
+    const stays = ({ host, leaving }) => host.role === 'server' && !leaving;
+    return [...hosts.filter(stays), ...hosts.filter((entry) => !stays(entry))].map((entry) => entry.host);
+}
+/** The host that the cluster is asked and told things through; null when none was seen to serve. */
+function spokesman(world) {
+    return serving(world)[0] ?? null;
+}
+/**
+ * It is proved that there is no cluster yet: every host that head or base know was reached, docker answered there, and
+ * none has a container of either service or a trace of having been a server. What could not be seen proves nothing.
+ */
+function noClusterYet(world) {
+    return (world.desired.hosts.length > 0 &&
+        world.desired.hosts.every(({ host }) => {
+            const seen = world.observed.hosts.get(host.name);
+            if (seen?.kind !== 'reached' || seen.services.kind === 'unknown')
+                return false;
+            const absent = Object.values(seen.services.value).every((service) => service.state === 'absent');
+            return absent && !wasMember(seen);
+        }));
+}
+/** A datastore, a tombstone or a datastore set aside was seen: its containers were removed, its past was not. */
+function wasMember(seen) {
+    return valueOr(seen.datastore, 'none') !== 'none' || valueOr(seen.tombstone, false) || valueOr(seen.setAside, false);
+}
+/**
+ * What this host's join-url file should hold now (rules 5 and 8): its own `server_url`; else its topology join URL while
+ * that server serves, or when the file says so already; else the first host that serves; never its own. "" for a server
+ * that serves itself while nobody else does, and for the bootstrap host of a cluster that is proved not to exist yet.
+ * Unknown when nobody is seen to serve and nothing is proved: then no file may be written there.
+ */
+function joinUrlNow(view) {
+    const { world, desired, now } = view;
+    const { cluster } = world.desired;
+    const { host } = desired;
+    if (host.serverUrl !== null)
+        return known(host.serverUrl);
+    const apiPort = cluster.settings?.apiPort ?? 6443;
+    const urlOf = (server) => (0,join_url/* joinUrlOf */.v)(server.address, apiPort);
+    const wanted = host.joinUrlFile ?? '';
+    const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
+    const others = world.serving.filter((server) => server.name !== host.name);
+    if (wanted !== '' && (written === wanted || others.some((server) => urlOf(server) === wanted)))
+        return known(wanted);
+    const first = others[0];
+    if (first !== undefined)
+        return known(urlOf(first));
+    if (written !== '')
+        return known(written);
+    if (serves(world, host))
+        return known('');
+    // The bootstrap host must not wait for servers that wait for it.
+    if (world.noCluster)
+        return known(host.bootstrap ? '' : wanted);
+    // A cluster joined outside the inventory has no server here that could be seen.
+    if (cluster.bootstrap === null && wanted !== '')
+        return known(wanted);
+    return unknown('no server of the cluster was seen to run, and it is not proved that there is no cluster yet');
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/rule.js
@@ -33362,6 +33483,8 @@ function refuse(code, entry, message) {
 
 
 
+
+const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership, and this version keeps no records yet.';
 /**
  * As long as a cluster has no record, apply changes no membership, and a role file never contradicts what its host
  * runs. Records are not kept yet, so this holds for every cluster.
@@ -33369,33 +33492,48 @@ function refuse(code, entry, message) {
 const adoption = (world, entry) => {
     const { host, leaving } = entry;
     const seen = world.observed.hosts.get(host.name);
-    if (world.desired.cluster.controller !== true || seen?.kind !== 'reached' || !seen.provisioned)
+    if (world.desired.cluster.controller !== true || seen?.kind !== 'reached')
         return [];
     if (leaving)
-        return controllerStaysOn(world.desired) ? leavingServer(world, entry) : [];
-    const runs = runningRole(seen);
-    if (runs.kind === 'unknown') {
-        const message = `It is not known which role ${host.name} runs (${runs.why}), so no role file is written there. Make docker answer on that host and run this again.`;
+        return controllerStaysOn(world.desired) ? leavingServer(seen, entry) : [];
+    if (!seen.provisioned || host.runtime === 'native')
+        return [];
+    const role = evidentRole(seen, entry.before);
+    if (role.kind === 'unknown') {
+        const message = `It is not known which role ${host.name} has (${role.why}), so no role file is written there. Mend that and run this again.`;
         return refuse('adoption', entry, message);
     }
-    if (runs.value === null || runs.value === host.role)
-        return [];
-    const message = `${host.name} runs as ${runs.value} and is declared ${host.role}: ${NO_RECORD} To declare what runs, set github_runner_cluster_node_role: ${runs.value} for ${host.name}.`;
-    return refuse('adoption', entry, message);
+    if (role.value !== null && role.value !== host.role) {
+        const message = `${host.name} is evidently ${withArticle(role.value)} and is declared ${withArticle(host.role)}: ${NO_RECORD} To declare what is, set github_runner_cluster_node_role: ${role.value} for ${host.name}.`;
+        return refuse('adoption', entry, message);
+    }
+    return newServer(world, entry, seen, role.value === null) ?? [];
 };
-const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership.';
-const leavingServer = (world, entry) => {
-    const seen = world.observed.hosts.get(entry.host.name);
-    const runs = seen?.kind === 'reached' ? runningRole(seen) : null;
+/** A host on which nothing runs would become a server of a cluster that exists or may exist; or nobody can be joined. */
+function newServer(world, entry, now, nothing) {
+    const { host } = entry;
+    if (nothing && host.role === 'server' && host.serverUrl === null && !world.noCluster) {
+        const message = `${host.name} runs nothing yet and is declared a server, and it is not proved that there is no cluster yet, so it would be a new member: ${NO_RECORD} Set github_runner_cluster_node_role: agent for it until then.`;
+        return refuse('adoption', entry, message);
+    }
+    const url = joinUrlNow({ world, desired: entry, now });
+    if (url.kind === 'known')
+        return null;
+    const message = `There is nothing that ${host.name} could safely join: ${url.why}. Bring a server up, make every host of the cluster answer, and run this again.`;
+    return refuse('no-quorum', entry, message);
+}
+function leavingServer(seen, entry) {
+    const role = evidentRole(seen, entry.before);
     const message = (why) => `${entry.host.name} left the inventory and ${why}: ${NO_RECORD} List it again until then.`;
-    if (runs === null)
-        return [];
-    if (runs.kind === 'unknown')
-        return refuse('adoption', entry, message(`it is not known which role it runs (${runs.why})`));
-    return runs.value === 'server' || (runs.value === null && entry.host.role === 'server')
+    if (role.kind === 'unknown')
+        return refuse('adoption', entry, message(`its role is not known (${role.why})`));
+    return role.value === 'server' || (role.value === null && entry.host.role === 'server')
         ? refuse('adoption', entry, message('is a server'))
         : [];
-};
+}
+function withArticle(role) {
+    return role === 'agent' ? 'an agent' : 'a server';
+}
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/api-answers.js
 
@@ -33413,12 +33551,27 @@ const apiAnswers = (world, entry) => {
 ;// CONCATENATED MODULE: ./lib/plan/rules/known-node.js
 
 
+
 /** A leaving host is drained and its Node deleted by name: one whose name nobody told is not begun. */
 const knownNode = (world, entry) => {
     const { host, leaving } = entry;
-    if (!leaving || host.nodeName !== null || !world.observed.observed || !controllerStaysOn(world.desired))
+    if (!leaving || !controllerStaysOn(world.desired))
         return [];
-    if (world.observed.hosts.get(host.name)?.kind !== 'reached')
+    const seen = world.observed.hosts.get(host.name);
+    const { nodes } = world.observed;
+    if (host.nodeName !== null) {
+        if (seen?.kind !== 'reached' || nodes?.kind !== 'known' || nodes.value.has(host.nodeName))
+            return [];
+        const services = Object.values(valueOr(seen.services, {}));
+        if (!services.some((service) => !['absent', 'stopped'].includes(service.state)))
+            return [];
+        const names = [...nodes.value.keys()];
+        const message = `${host.name} left the inventory and still runs, but ${world.desired.cluster.name} knows no Node ${host.nodeName}, so that its jobs could not be waited for. It has ${names.slice(0, 20).join(', ')}${names.length > 20 ? ' and others' : ''}. List the host again with its github_runner_cluster_node_name, let that apply complete, then remove it.`;
+        return refuse('unknown-node', entry, message);
+    }
+    if (!world.observed.observed)
+        return [];
+    if (seen?.kind !== 'reached')
         return [];
     const message = `${host.name} left the inventory, and it does not say which Node of ${world.desired.cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
     return refuse('unknown-node', entry, message);
@@ -33681,7 +33834,11 @@ const runningRoleMatches = (world, entry) => {
     // Without role files there is nothing whose removal could revive anything.
     if (seen.role.kind === 'absent' && seen.joinUrl.kind === 'absent')
         return [];
-    const runs = runningRole(seen);
+    if (seen.joinUrl.kind === 'unreadable' || seen.role.kind === 'unreadable') {
+        const message = `A role file of ${host.name} cannot be read, so what would be lost with it is not known. Make ${seen.directory}/fleet-role.d/${seen.role.kind === 'unreadable' ? 'role' : 'join-url'} readable for the connecting user, or remove it, and run this again.`;
+        return refuse('running-role', entry, message);
+    }
+    const runs = evidentRole(seen, entry.before);
     if (runs.kind === 'unknown') {
         const message = `It is not known which role ${host.name} runs (${runs.why}), so its role files stay. Make docker answer there and run this again.`;
         return refuse('running-role', entry, message);
@@ -33699,7 +33856,7 @@ const unreachable = (world, entry) => {
     const seen = world.observed.hosts.get(entry.host.name);
     if (seen?.kind !== 'unreachable' || !mayHaveSomethingToDo(entry, world.desired.cluster.controller))
         return [];
-    return refuse('unreachable', entry, `${entry.host.name} (${seen.class}): ${seen.message}`);
+    return refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
 };
 /** Only the role directory concerns a host that neither publishes nor has role files, and it has no hurry. */
 function mayHaveSomethingToDo(entry, controller) {
@@ -33769,12 +33926,12 @@ function stepOn(view, action, detail, more = {}) {
 ;// CONCATENATED MODULE: ./lib/plan/steps/create-role-directory.js
 
 
-/** Every Compose host of a cluster in which any host publishes has the role directory, created empty. */
+/** Every Compose host of a cluster in which any host publishes has the role directory, a leaving one for its fence. */
 const createRoleDirectory = {
     action: 'create-role-directory',
     wanted(view) {
         const { desired, now, world } = view;
-        if (desired.leaving || desired.host.runtime !== 'compose' || !anyPublishes(world.desired.cluster))
+        if (!now.provisioned || desired.host.runtime !== 'compose' || !anyPublishes(world.desired.cluster))
             return [];
         if (now.roleDirectory === 'present')
             return [];
@@ -33808,61 +33965,6 @@ function serviceOf(role) {
     return role === 'server' ? 'k3s' : 'k3s-agent';
 }
 
-;// CONCATENATED MODULE: ./lib/plan/serving.js
-
-/** Whether a declared server was seen running k3s as a server. A host that was not reached is not known to serve. */
-function serves(world, host) {
-    const seen = world.observed.hosts.get(host.name);
-    if (seen?.kind !== 'reached' || seen.services.kind === 'unknown')
-        return false;
-    return seen.services.value.k3s.state === 'running';
-}
-/** The first declared server that serves: the one that the cluster is asked and told things through. */
-function spokesman(world) {
-    return world.desired.cluster.hosts.find((host) => host.role === 'server' && serves(world, host)) ?? null;
-}
-/**
- * Every declared server was reached, docker answered there, and none has a k3s container: there is no cluster yet.
- * A host whose services are unknown is never "no cluster".
- */
-function noClusterYet(world) {
-    const servers = world.desired.cluster.hosts.filter((host) => host.role === 'server');
-    return (servers.length > 0 &&
-        servers.every((host) => {
-            const seen = world.observed.hosts.get(host.name);
-            return seen?.kind === 'reached' && seen.services.kind === 'known' && seen.services.value.k3s.state === 'absent';
-        }));
-}
-/**
- * What this host's join-url file should hold now (rule 5 and rule 8): its own `server_url`; else its topology join
- * URL while that server serves, or when the file says so already; else the first declared server that serves; never
- * its own. "" for the only server, and for the bootstrap host of a cluster that does not exist yet.
- */
-function joinUrlNow(view) {
-    const { world, desired, now } = view;
-    const { cluster } = world.desired;
-    const host = desired.host;
-    if (host.serverUrl !== null)
-        return host.serverUrl;
-    const wanted = host.joinUrlFile ?? '';
-    const urlOf = (server) => (0,join_url/* joinUrlOf */.v)(server.address, cluster.settings?.apiPort ?? 6443);
-    const others = cluster.hosts.filter((server) => server.role === 'server' && server.name !== host.name);
-    const target = others.find((server) => urlOf(server) === wanted);
-    const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
-    if (target === undefined)
-        return wanted;
-    if (serves(world, target) || written === wanted)
-        return wanted;
-    const serving = others.find((server) => serves(world, server));
-    if (serving !== undefined)
-        return urlOf(serving);
-    // Nobody else is seen to serve. The bootstrap host must not wait for servers that wait for it, and what a file says
-    // already is better than a guess.
-    if (host.bootstrap)
-        return written;
-    return written === '' ? wanted : written;
-}
-
 ;// CONCATENATED MODULE: ./lib/plan/steps/role-files.js
 
 
@@ -33875,7 +33977,11 @@ const writeJoinUrl = {
     wanted(view) {
         if (view.desired.leaving || view.desired.host.roleFile === null)
             return [];
-        const url = joinUrlNow(view);
+        const now = joinUrlNow(view);
+        // The rule `adoption` refuses such a host.
+        if (now.kind === 'unknown')
+            return [];
+        const url = now.value;
         if (holds(view.now.joinUrl, url))
             return [];
         const detail = url === '' ? 'there is no other server to join' : `join the cluster through ${url}`;
@@ -33889,7 +33995,7 @@ const writeRole = {
     wanted(view) {
         const { desired, now } = view;
         const role = desired.leaving ? '' : desired.host.roleFile;
-        if (role === null)
+        if (role === null || !now.provisioned)
             return [];
         if (now.role.kind === 'text' && now.role.text === role)
             return [];
@@ -33958,9 +34064,11 @@ function needsJoinUrlFile({ now }) {
     const services = valueOr(now.services, null);
     if (services === null)
         return true;
-    return Object.values(services).some((service) => service.mounted &&
-        ['running', 'restarting', 'refusing'].includes(service.state) &&
-        service.joinUrlEnvironment !== url);
+    return Object.values(services).some((service) => service.mounted && !['absent', 'stopped'].includes(service.state) && service.joinUrlEnvironment !== url);
+}
+/** Whether the role file names this service: one that is up without k3s is then only on its way, not idle. */
+function names(role, service) {
+    return role.kind === 'text' && role.text === (service === 'k3s' ? 'server' : 'agent');
 }
 /** A service that only idles is stopped before its role file goes: the next reboot would start it in earnest. */
 const stopIdle = {
@@ -33973,7 +34081,7 @@ const stopIdle = {
         if (services === null)
             return [];
         return ['k3s', 'k3s-agent']
-            .filter((service) => services[service].state === 'idle')
+            .filter((service) => services[service].state === 'idle' && !names(now.role, service))
             .map((service) => stepOn(view, 'stop-service', 'it only idles, and without its role file the next start would be in earnest', {
             service,
         }));
@@ -34027,8 +34135,11 @@ const deleteNode = {
     },
     predict: (_step, now) => now,
 };
+/** Without a project directory there is nothing to fence: docker answered, and what ran there is gone. */
 function isFenced({ desired, now }) {
-    return desired.leaving && now.role.kind === 'text' && now.role.text === '';
+    if (!desired.leaving)
+        return false;
+    return now.provisioned ? now.role.kind === 'text' && now.role.text === '' : now.services.kind === 'known';
 }
 function needsDrain(view) {
     const { world, desired } = view;
@@ -34150,6 +34261,7 @@ function kindOf(step) {
 
 
 
+
 /**
  * The next steps of one cluster: what each host needs, unless a rule speaks against acting on it. Pure; done when both
  * lists are empty. An invalid cluster has none.
@@ -34160,15 +34272,16 @@ function nextSteps(world) {
         return { now: [], refused: [] };
     if (intent.mode === 'rejoin')
         return { now: [], refused: rejoinRefusals(wanted.cluster, intent) };
+    const seen = { ...world, serving: serving(world), noCluster: noClusterYet(world) };
     const entries = hostsToContact(world.desired);
-    const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(world, entry)));
+    const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(seen, entry)));
     const stopped = new Set(refused.flatMap((refusal) => refusal.hosts));
-    const now = entries.filter((entry) => !stopped.has(entry.host.name)).flatMap((entry) => hostSteps(world, entry));
+    const now = entries.filter((entry) => !stopped.has(entry.host.name)).flatMap((entry) => hostSteps(seen, entry));
     return { now, refused };
 }
 function hostSteps(world, desired) {
     const seen = world.observed.hosts.get(desired.host.name);
-    if (seen?.kind !== 'reached' || !seen.provisioned)
+    if (seen?.kind !== 'reached' || !(seen.provisioned || desired.leaving))
         return [];
     const view = { world, desired, now: seen };
     return STEP_KINDS.flatMap((kind) => kind.wanted(view));
@@ -34233,7 +34346,7 @@ function hostNotes(world, entry) {
     if (seen.kind === 'unreachable') {
         if (mayHaveSomethingToDo(entry, world.desired.cluster.controller))
             return [];
-        return [{ code: 'unreachable', message: `${host.name} (${seen.class}): ${seen.message}`, hosts: [host.name] }];
+        return [{ code: 'unreachable', message: `${seen.class}: ${seen.message}`, hosts: [host.name] }];
     }
     // A native host is refused, and has no Compose project to miss.
     if (seen.provisioned || host.runtime === 'native')
@@ -34256,7 +34369,7 @@ function guardNotes(world, entries) {
     const names = (list) => list.map((entry) => entry.name);
     const notes = [];
     if (unguarded.length > 0) {
-        const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once fleet-role recreates the node (input rollout).`;
+        const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once the node is drained and recreated with the override: list docker-compose.fleet-role.yml in COMPOSE_FILE of its .env and run docker compose up -d for its service.`;
         notes.push({ code: 'guards-not-in-force', message, hosts: names(unguarded) });
     }
     if (lost.length > 0) {
@@ -34437,6 +34550,11 @@ async function applyCluster(input, observed, intent, options, progress) {
         world = { ...world, observed: { ...observed, nodes: await observeNodes(input, observed, options) } };
         next = nextSteps(world);
     }
+    // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
+    // the Nodes cannot be seen, that nothing is wanted proves nothing.
+    const good = next.now.length === 0 && next.refused.length === 0 && failures.length === 0;
+    if (good && world.observed.nodes?.kind !== 'unknown')
+        tracker.dropRest();
     const lost = new Set(failures.map((failure) => failure.step.host));
     // A host that was lost on the way is a failure, not a refusal as well.
     const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
@@ -34505,6 +34623,21 @@ class Tracker {
         }
         this.#progress(this.plan, this.#states);
     }
+    /** Leaves the steps that are done, numbered from 1 again: no other is needed. */
+    dropRest() {
+        const { name } = this.plan.cluster;
+        const done = this.plan.steps.filter(({ number }) => this.#states.get((0,plan_step/* stepKey */.Ug)(name, number)) === 'done');
+        if (done.length === this.plan.steps.length)
+            return;
+        this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
+        this.#numbers.clear();
+        this.#states.clear();
+        for (const step of this.plan.steps) {
+            this.#numbers.set(identity(step), step.number);
+            this.#states.set((0,plan_step/* stepKey */.Ug)(name, step.number), 'done');
+        }
+        this.#progress(this.plan, this.#states);
+    }
     #number(step) {
         const found = this.#numbers.get(identity(step));
         if (found !== undefined)
@@ -34544,12 +34677,12 @@ function explainRole(cluster, host, layout) {
 }
 function forcedBy(cluster, host) {
     const source = (short) => host.sources.get(variables/* PREFIX */.H3 + short);
-    const by = (short) => `${variables/* PREFIX */.H3}${short} makes ${host.name} ${withArticle(host.role)}${at(source(short))}`;
+    const by = (short) => `${variables/* PREFIX */.H3}${short} makes ${host.name} ${role_story_withArticle(host.role)}${at(source(short))}`;
     const group = host.sources.get(variables/* ROLE_GROUP */.Jc);
     if (source('node_role') !== undefined && host.nodeRole !== null)
         return by('node_role');
     if (group !== undefined) {
-        return `${host.name} is in the group ${group.value}, which makes it ${withArticle(host.role)}${at(group)}; order, ${variables/* PREFIX */.H3}max_servers and ${variables/* PREFIX */.H3}server_eligible choose no role in the layout of groups`;
+        return `${host.name} is in the group ${group.value}, which makes it ${role_story_withArticle(host.role)}${at(group)}; order, ${variables/* PREFIX */.H3}max_servers and ${variables/* PREFIX */.H3}server_eligible choose no role in the layout of groups`;
     }
     if (host.declaredBootstrap === true)
         return by('bootstrap');
@@ -34581,8 +34714,8 @@ function choiceOf(cluster, host, { roles, forced, candidates, target }) {
     const rule = `Step 3, in inventory order: ${forcedServers} of the ${target} are forced servers, so the first ${Math.min(room, free.length)} of ${free.length === 0 ? 'no free candidates' : list(free.map(({ name }) => name))} become servers`;
     const number = free.indexOf(host) + 1;
     const own = number === 0
-        ? `${host.name} is not chosen here and is ${withArticle(roles.get(host.name) ?? 'agent')}`
-        : `${host.name} is number ${number} and so ${withArticle(roles.get(host.name) ?? 'agent')}`;
+        ? `${host.name} is not chosen here and is ${role_story_withArticle(roles.get(host.name) ?? 'agent')}`
+        : `${host.name} is number ${number} and so ${role_story_withArticle(roles.get(host.name) ?? 'agent')}`;
     return `${rule}; ${own}. Servers: ${cluster.servers.length === 0 ? 'none' : list(cluster.servers)}.`;
 }
 function bootstrapOf(cluster, { bootstrap }) {
@@ -34615,7 +34748,7 @@ function at(source) {
         return '';
     return ` (${source.file}${source.line === null ? '' : `:${source.line}`})`;
 }
-function withArticle(role) {
+function role_story_withArticle(role) {
     return role === 'server' ? 'a server' : 'an agent';
 }
 function list(names) {
@@ -34804,7 +34937,7 @@ function assumeBase(desired, guardsVersion) {
             hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
         for (const { nodeName } of desired.base.hosts) {
             if (nodeName !== null)
-                nodes.set(nodeName, { ready: true, unschedulable: false });
+                nodes.set(nodeName, { ready: true, unschedulable: false, cordonedBy: null });
         }
     }
     return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
@@ -34825,24 +34958,31 @@ function assumeHost(desired, entry, guardsVersion) {
         override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
         environment: { k3s: null, 'k3s-agent': null },
         services: known({
-            k3s: assumeService(before, before?.role === 'server'),
-            'k3s-agent': assumeService(before, before?.role === 'agent'),
+            k3s: assumeService(before, before?.role === 'server', guardsVersion),
+            'k3s-agent': assumeService(before, before?.role === 'agent', guardsVersion),
         }),
+        datastore: known(before?.role === 'server' ? (desired.base?.datastore ?? 'etcd') : 'none'),
+        tombstone: known(false),
+        setAside: known(false),
+        token: known(true),
     };
 }
 function fileOf(text) {
     return text === null ? { kind: 'absent' } : { kind: 'text', text };
 }
-function assumeService(before, runs) {
+function assumeService(before, runs, guardsVersion) {
+    const mounted = runs && before?.publishesLabels === true;
     return {
         state: runs ? 'running' : 'absent',
         containerId: null,
         restartCount: 0,
         restartPolicy: runs ? 'unless-stopped' : null,
-        mounted: runs && before?.publishesLabels === true,
+        mounted,
         configFiles: null,
         // Provisioned with it: a container without one would be assumed to depend on the join-url file for ever.
         joinUrlEnvironment: runs ? (before?.joinUrlFile ?? null) : null,
+        entrypoint: runs ? 'ours' : 'unknown',
+        guardsInside: mounted ? guardsVersion : null,
     };
 }
 
@@ -34897,10 +35037,7 @@ const NO_BASE = { commit: null, fleet: null, unreadable: null };
  * or that was invalid and so never applied, is the note `base-unreadable` and counts as none.
  */
 function prepare(head, base) {
-    const clustersOf = (fleet) => new Map((fleet?.clusters ?? []).flatMap((cluster) => cluster.hosts.map((host) => [machineOf(host), cluster.name])));
-    const atBase = clustersOf(base.fleet);
-    const atHead = clustersOf(head);
-    return head.clusters.map((cluster) => {
+    const compared = head.clusters.map((cluster) => {
         const found = base.fleet?.clusters.find((candidate) => candidate.name === cluster.name) ?? null;
         const why = base.unreadable ?? unusable(found, base.commit);
         const before = why === null ? found : null;
@@ -34916,8 +35053,21 @@ function prepare(head, base) {
         const comparison = cluster.valid
             ? compareClusters(before, cluster)
             : { changes: [], warnings: [], leaving: [], pairs: new Map() };
+        const added = cluster.hosts.filter((host) => !comparison.pairs.has(host.name));
+        return { cluster, before, notes, comparison, added };
+    });
+    // One host by its inventory name, node name, or machine: who leaves one cluster and is added to another has moved.
+    const leaves = new Map();
+    const comes = new Map();
+    for (const { cluster, comparison, added } of compared) {
+        for (const key of comparison.leaving.flatMap(identitiesOf))
+            leaves.set(key, cluster.name);
+        for (const key of added.flatMap(identitiesOf))
+            comes.set(key, cluster.name);
+    }
+    return compared.map(({ cluster, before, notes, comparison }) => {
         const elsewhere = (host) => {
-            const others = [atBase.get(machineOf(host)), atHead.get(machineOf(host))];
+            const others = identitiesOf(host).flatMap((key) => [leaves.get(key), comes.get(key)]);
             return others.find((name) => name !== undefined && name !== cluster.name) ?? null;
         };
         const warned = { ...cluster, warnings: [...cluster.warnings, ...comparison.warnings] };
@@ -34925,12 +35075,17 @@ function prepare(head, base) {
         return { desired, baseCommit: before === null ? null : base.commit, changes: comparison.changes, notes };
     });
 }
+function identitiesOf(host) {
+    const names = [`host ${host.name}`, `machine ${machineOf(host)}`];
+    return host.nodeName === null ? names : [...names, `node ${host.nodeName}`];
+}
 /** Why a base that was found is of no use, or null. A cluster that the base does not have is new, which is fine. */
 function unusable(cluster, commit) {
     if (cluster === null || cluster.valid)
         return null;
     const problem = cluster.problems[0];
-    return `The base ${commit?.slice(0, 12) ?? ''} is invalid (${problem?.code ?? 'unknown'}) and was never applied.`;
+    const why = cluster.readable ? 'is invalid' : 'does not have this cluster';
+    return `The base ${commit?.slice(0, 12) ?? ''} ${why} (${problem?.code ?? 'unknown'}), so it was never applied.`;
 }
 
 // EXTERNAL MODULE: ./lib/fleet/declare.js + 1 modules
@@ -39623,7 +39778,8 @@ async function readFleets(repository, head, base, settings, logger, mask) {
     const together = (declared, base) => {
         const vanished = settings.layout === 'auto' && base.fleet !== null && (0,fleet_declare/* vanishedIntoGroups */.Rm)(declared.fleet, base.fleet);
         const fleet = vanished ? declared.as('ordered') : declared.fleet;
-        if (settings.layout === 'auto') {
+        const readable = fleet.clusters.some((cluster) => cluster.readable);
+        if (settings.layout === 'auto' && readable) {
             const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
             logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
         }
@@ -40410,7 +40566,8 @@ async function readNodes(kubectl) {
         const conditions = nodes_at(item, 'status', 'conditions');
         const ready = Array.isArray(conditions) &&
             conditions.some((condition) => nodes_at(condition, 'type') === 'Ready' && nodes_at(condition, 'status') === 'True');
-        nodes.set(name, { ready, unschedulable: nodes_at(item, 'spec', 'unschedulable') === true });
+        const cordonedBy = stringAt(item, 'metadata', 'annotations', CORDON_ANNOTATION);
+        nodes.set(name, { ready, unschedulable: nodes_at(item, 'spec', 'unschedulable') === true, cordonedBy });
     }
     return known(nodes);
 }
@@ -40425,7 +40582,9 @@ async function nodes_drainNode(kubectl, node, options) {
     const seen = nodes.value.get(node);
     if (seen === undefined)
         return null;
-    if (!seen.unschedulable) {
+    // One that a run of ours left behind is taken over; one of somebody else stays theirs.
+    const foreign = seen.unschedulable && seen.cordonedBy === null;
+    if (!foreign) {
         // The annotation first: a cordon without it would look like somebody else's for ever.
         const marked = await tell(kubectl, [
             'annotate',
@@ -40440,7 +40599,7 @@ async function nodes_drainNode(kubectl, node, options) {
     }
     const why = (options.how === 'wait' ? await awaitRunners(kubectl, node, options) : null) ??
         (await evict(kubectl, node, options));
-    if (why === null || seen.unschedulable)
+    if (why === null || foreign)
         return why;
     const lifted = await uncordonNode(kubectl, node);
     return lifted === null ? `${why} The node was uncordoned.` : `${why} The node is still cordoned (${lifted}).`;
@@ -41187,7 +41346,7 @@ var assets = __nccwpck_require__(4499);
 ;// CONCATENATED MODULE: ./lib/hosts/script.js
 
 /** The parts of the host script that every runtime shares, in order; the runtime's own stand between them. */
-const BEFORE = ['lib', 'files'];
+const BEFORE = ['lib', 'inside', 'files'];
 const AFTER = ['probe', 'main'];
 const made = new Map();
 /**
@@ -41259,7 +41418,7 @@ const MOUNT_POINT = '/etc/github-runner';
 const SETTLED_SECONDS = 10;
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 const compose = {
-    parts: ['env', 'compose'],
+    parts: ['env', 'mounts', 'project', 'compose'],
     data(host, seconds) {
         return [
             ['project', encode(host.composeProject)],
@@ -41307,7 +41466,10 @@ const compose = {
             const container = containers.get(host.containers[service]);
             return container === undefined
                 ? notDescribed(answer, host.containers[service])
-                : known(compose_observe(container, service, now, roleDirectories));
+                : known({
+                    ...compose_observe(container, service, now, roleDirectories),
+                    ...guardsOf(answer, container, service, roleDirectories),
+                });
         };
         const [k3s, agent] = [seen('k3s'), seen('k3s-agent')];
         if (k3s.kind === 'unknown')
@@ -41358,13 +41520,29 @@ function compose_observe(container, service, now, roleDirectories) {
         containerId: container.id,
         restartCount: container.restartCount,
         restartPolicy: container.restartPolicy,
-        mounted: container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
-            mount.RW === false &&
-            typeof mount.Source === 'string' &&
-            roleDirectories.includes(mount.Source)),
+        mounted: isMounted(container, roleDirectories),
         configFiles: container.configFiles?.split(',') ?? null,
         joinUrlEnvironment: url === '' ? null : url,
     };
+}
+function isMounted(container, roleDirectories) {
+    return container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
+        mount.RW === false &&
+        typeof mount.Source === 'string' &&
+        roleDirectories.includes(mount.Source));
+}
+/**
+ * Whose entrypoint the container has, by the script's line `entrypoint-SERVICE WORD [VERSION]`, and the guards that it
+ * would meet. The version is the entrypoint's own: an older one of ours in the image stays old beside newer scripts.
+ */
+function guardsOf(answer, container, service, roleDirectories) {
+    const [word, version = ''] = (answer.get(`entrypoint-${service}`) ?? '').split(' ');
+    const entrypoint = word === 'ours' || word === 'honours' || word === 'foreign' ? word : 'unknown';
+    if ((entrypoint !== 'ours' && entrypoint !== 'honours') || !isMounted(container, roleDirectories)) {
+        return { entrypoint, guardsInside: null };
+    }
+    const inside = version || (entrypoint === 'honours' ? (answer.get('guards') ?? '') : '');
+    return { entrypoint, guardsInside: inside === '' ? null : inside };
 }
 /**
  * - `running` with a k3s process is running, without one idle; where the processes cannot be seen it is unknown.
@@ -41400,6 +41578,9 @@ const ABSENT = {
     mounted: false,
     configFiles: null,
     joinUrlEnvironment: null,
+    // What it will be is in an image that nothing runs from yet.
+    entrypoint: 'unknown',
+    guardsInside: null,
 };
 /**
  * A service whose container docker did not describe. It is absent only where docker itself said that it has none of
@@ -41438,6 +41619,7 @@ function runtimeOf(host) {
 }
 
 ;// CONCATENATED MODULE: ./lib/hosts/probe.js
+
 
 
 
@@ -41506,8 +41688,20 @@ function read(host, answer) {
         override: runtime.override(answer),
         environment: { k3s: probe_textOf(answer, 'env-k3s'), 'k3s-agent': probe_textOf(answer, 'env-k3s-agent') },
         services: runtime.services(answer, host, answer.all('role-directory-path')),
+        datastore: fact(answer, 'datastore', 'data', { none: 'none', sqlite: 'sqlite', etcd: 'etcd' }),
+        tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
+        setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
+        token: fact(answer, 'token', 'token', YES_OR_NO),
     };
     return reached;
+}
+const YES_OR_NO = { yes: true, no: false };
+/** One fact by the script's word for it. Any other word, and none, is unknown; the line `WHY-why` says why. */
+function fact(answer, key, why, words) {
+    const word = answer.get(key) ?? '';
+    if (Object.hasOwn(words, word))
+        return known(words[word]);
+    return unknown(clean(answer.get(`${why}-why`) ?? '') || 'it was not looked at');
 }
 function probe_textOf(answer, key) {
     const text = answer.get(key)?.trim() ?? '';
@@ -41754,7 +41948,12 @@ async function act(declared, intent, hands, plan, settings, context, io) {
         failures.push(...applied.failures);
     }
     const failure = failures.length === 0 ? null : main_failureOf(failures);
-    return outcome(plan(clusters, true), settings, { states, failure, cancelled: io.signal.aborted });
+    return outcome(plan(clusters, true), settings, {
+        states,
+        failure,
+        failures: failures.map(({ step, message }) => ({ step: `${step.action} ${step.host}`, reason: message })),
+        cancelled: io.signal.aborted,
+    });
 }
 function outcome(plan, settings, more = {}) {
     return { plan, dryRun: settings.dryRun, states: new Map(), failure: null, cancelled: false, ...more };
@@ -43003,6 +43202,7 @@ function overview(report, extras) {
         [
             paragraph(`**${(0,report_escape/* prose */.CS)((0,result/* title */.DD)(report))}**`, ''),
             ...outcome(report),
+            ...failedSteps(report),
             ...(plan.clusters.length > 1 ? [clusterTable(plan)] : []),
             paragraph(...compared(plan, extras)),
         ],
@@ -43029,6 +43229,13 @@ function outcome(report) {
         : 'Nothing was written. Mend what the message names and run the workflow again.';
     lines.push(`What to do next: ${failure?.advice ? (0,report_escape/* proseLines */.DS)(failure.advice) : next}`, '');
     return [paragraph(...lines)];
+}
+/** Each step that failed, with its reason; of a single one the sentence above says it. */
+function failedSteps({ failures = [] }) {
+    if (failures.length < 2)
+        return [];
+    const rows = failures.map(({ step, reason }) => `- ${(0,report_escape/* code */.aY)(step)}: ${(0,report_escape/* proseLines */.DS)(reason)}`);
+    return [listOf(rows, `Failed: ${failures.length}`, ['failed step', 'failed steps'], RANKS.stops)];
 }
 function clusterTable(plan) {
     return {
@@ -43297,6 +43504,8 @@ class Reporter {
     #context = null;
     #checkRun = null;
     #cancelled = false;
+    /** What the run came to is decided, and its closing has begun: a signal changes nothing of it any more. */
+    #decided = false;
     constructor(options) {
         this.#options = options;
     }
@@ -43312,25 +43521,27 @@ class Reporter {
             this.#options.onCheckRun(this.#checkRun.state);
         // The signal came while the check run was made.
         if (this.#cancelled)
-            await this.#checkRun?.cancel(CANCELLED);
+            await this.#closeAsCancelled();
     }
     progress(report) {
         this.#checkRun?.progress(() => renderReport(report, { decisionsHash: null, annotationsLeftOut: 0 }));
     }
-    /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. */
+    /** SIGINT or SIGTERM: the check run is closed at once, whatever still runs. Too late once the run is decided. */
     async cancel() {
+        if (this.#decided)
+            return;
         this.#cancelled = true;
-        await this.#checkRun?.cancel(CANCELLED);
+        await this.#closeAsCancelled();
     }
     /** The run has a plan, carried out or not. Every output is set. */
-    async finish(outcome) {
+    async finish(given) {
+        this.#decided = true;
+        const outcome = { ...given, cancelled: given.cancelled || this.#cancelled };
         const verdict = (0,result/* resultOf */.Bg)((0,result/* outcomeOf */.sG)(outcome));
         const report = { ...outcome, result: verdict.result };
         const { explanation } = report;
         // An explanation says nothing about lines that somebody should mend.
-        const annotations = explanation === undefined
-            ? (0,report_annotations/* annotationsOf */.Ih)(report.plan, this.#context?.repository.isOwn ?? false)
-            : { shown: [], leftOut: 0 };
+        const annotations = explanation === undefined ? (0,report_annotations/* annotationsOf */.Ih)(report.plan, isHere(this.#context)) : { shown: [], leftOut: 0 };
         const decisionsHash = (0,external_node_crypto_.createHash)('sha256').update(canonicalDecisions(report.plan)).digest('hex');
         const extras = { decisionsHash, annotationsLeftOut: annotations.leftOut };
         const url = await this.#close(report.plan, {
@@ -43357,6 +43568,7 @@ class Reporter {
     }
     /** The run ended before it had a plan. */
     async fail(failure) {
+        this.#decided = true;
         const verdict = {
             result: 'failed',
             changed: false,
@@ -43385,10 +43597,14 @@ class Reporter {
         this.#options.logger.info(`Nothing to do: ${reason}.`);
         return { result: 'unchanged', changed: false, exitCode: 0, conclusion: 'success' };
     }
+    async #closeAsCancelled() {
+        if (await this.#checkRun?.cancel(CANCELLED))
+            this.#options.onCheckRun(null);
+    }
     async #close(plan, final) {
         if (this.#checkRun !== null) {
-            if (!this.#cancelled)
-                await this.#checkRun.close(final);
+            if (!this.#cancelled && (await this.#checkRun.close(final)))
+                this.#options.onCheckRun(null);
             return this.#checkRun.url;
         }
         const place = this.#place(plan);
@@ -43427,6 +43643,10 @@ class Reporter {
         else
             logger.error(sentence);
     }
+}
+/** Whether a line of the plan is a line for whoever reads the run: of the workflow's repository, or in a terminal. */
+function isHere(context) {
+    return context !== null && (context.repository.isOwn || context.repository.own === null);
 }
 const NOTHING = {
     changed: false,

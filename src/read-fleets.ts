@@ -67,7 +67,7 @@ export async function readFleets(
       settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
     const fleet = vanished ? declared.as('ordered') : declared.fleet;
     const readable = fleet.clusters.some((cluster) => cluster.readable);
-    if (settings.layout === 'auto' && readable) {
+    if (settings.layout === 'auto' && (readable || vanished)) {
       const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
       logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
     }

@@ -139,9 +139,8 @@ export async function applyCluster(
     next = nextSteps(world);
   }
   // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
-  // the Nodes cannot be seen, that nothing is wanted proves nothing.
-  const good = next.now.length === 0 && next.refused.length === 0 && failures.length === 0;
-  if (good && world.observed.nodes?.kind !== 'unknown') tracker.dropRest();
+  // the Nodes cannot be seen there is a refusal.
+  if (next.now.length === 0 && next.refused.length === 0 && failures.length === 0) tracker.dropRest();
   const lost = new Set(failures.map((failure) => failure.step.host));
   // A host that was lost on the way is a failure, not a refusal as well.
   const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));

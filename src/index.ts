@@ -5,6 +5,7 @@ import { createApi } from './github/api.js';
 import { closeLeftOver, readCheckRunState } from './github/check-run.js';
 import { mergeBaseLookup } from './github/compare.js';
 import { readEvent, readWorkflowRun } from './github/events.js';
+import { checkRunnerFiles, checkTemporaryFolder } from './github/runner-files.js';
 import { createRuntime, type Runtime } from './github/runtime.js';
 import { failureBefore, run } from './main.js';
 import type { Verdict } from './report/result.js';
@@ -18,11 +19,33 @@ const STATE_SECRETS = 'secret-files';
 const STATE_CHECK_RUN = 'check-run';
 
 const runtime = createRuntime(process.env);
-await (runtime.state(STATE_MAIN) === '' ? main(runtime) : post(runtime));
+const isMain = runtime.state(STATE_MAIN) === '';
+/** Something was thrown that nobody caught: the exit status is 1, whatever the run came to. */
+let escaped = false;
+process.on('uncaughtException', tellEscaped);
+process.on('unhandledRejection', tellEscaped);
+try {
+  await (isMain ? main(runtime) : post(runtime));
+} catch (error) {
+  tellEscaped(error);
+}
+
+/** One line instead of a stack. The post step never fails the job. */
+function tellEscaped(error: unknown): void {
+  const { reason } = failureBefore(error, runtime.logger);
+  if (!isMain) {
+    runtime.logger.warning(reason);
+    return;
+  }
+  escaped = true;
+  process.exitCode = 1;
+  runtime.logger.error(reason);
+}
 
 async function main({ logger, ...io }: Runtime): Promise<void> {
-  io.saveState(STATE_MAIN, 'true');
   maskSecrets(io);
+  checkRunnerFiles(process.env);
+  io.saveState(STATE_MAIN, 'true');
   const cancel = new AbortController();
   const secretFiles: string[] = [];
   const workflow = readWorkflowRun(process.env);
@@ -46,6 +69,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
 
   let verdict: Verdict;
   try {
+    checkTemporaryFolder(process.env);
     const settings: Settings = readSettings(io.input);
     const checkRuns = settings.checkRun && process.env.GITHUB_EVENT_NAME ? api : null;
     reporter = new Reporter({
@@ -81,7 +105,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
   } catch (error) {
     verdict = await reporter.fail(failureBefore(error, logger));
   }
-  process.exitCode = verdict.exitCode;
+  process.exitCode = escaped ? 1 : verdict.exitCode;
 }
 
 /** What main may have left when it was killed: key files, and a check run in progress. Never fails the job. */
@@ -108,9 +132,10 @@ function maskSecrets({ input, mask }: Pick<Runtime, 'input' | 'mask'>): void {
   if (token !== '') mask(basicAuth(token));
 }
 
+/** The event; there is none outside GitHub, whatever file the environment may name. */
 function readPayload(): unknown {
   const path = process.env.GITHUB_EVENT_PATH;
-  if (!path) return undefined;
+  if (!process.env.GITHUB_EVENT_NAME || !path) return undefined;
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {

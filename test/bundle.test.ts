@@ -150,6 +150,30 @@ describe('an event file', () => {
     expect(result.outputs['failure-reason']).toMatch(/event file that GITHUB_EVENT_PATH names cannot be read/);
     expect(result.outputs.result).toBe('failed');
   });
+
+  it('is not read where there is no event', async () => {
+    const event = join(base, 'no-event.json');
+    writeFileSync(event, '{nope');
+    const { path, shas } = repository({ 'inventory.yml': inventory('false') });
+    const inputs = { mode: 'plan', repository: path, ref: shas[0] ?? '', 'check-run': 'false' };
+    const result = await runAction({ inputs, env: { GITHUB_EVENT_PATH: event } });
+    expect([result.exitCode, result.outputs['failure-reason']], result.log).toEqual([0, '']);
+  });
+});
+
+describe('a file of the runner', () => {
+  it.each(['GITHUB_OUTPUT', 'GITHUB_STATE', 'GITHUB_STEP_SUMMARY', 'RUNNER_TEMP'])(
+    'that is not there is one clear error: %s',
+    async (name) => {
+      const { path, shas } = repository({ 'inventory.yml': inventory('false') });
+      const inputs = { mode: 'plan', repository: path, ref: shas[0] ?? '', 'check-run': 'false' };
+      const result = await runAction({ inputs, env: { [name]: join(base, 'not', 'there') } });
+      expect(result.exitCode).toBe(1);
+      expect(result.log.match(/^error: .*/gm)).toEqual([expect.stringContaining(`error: ${name} is "`)]);
+      expect(result.log).not.toMatch(/^\s+at .*:\d+/m);
+      expect(result.log).not.toContain('fleet-role itself failed');
+    },
+  );
 });
 
 describe('bad input gives one clear error, a failing exit status and no contact', () => {

@@ -122,9 +122,11 @@ async function act(
   const inputs = declared.map((input, index) => withReportedNames(input, seen[index] as (typeof seen)[number]));
   const planned = inputs.map((input, index) => makePlan(input, seen[index] as (typeof seen)[number], intent));
   if (!writes) return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
-  for (const [index, input] of inputs.entries()) {
-    const observed = seen[index];
-    if (observed === undefined) continue;
+  for (const [index, asDeclared] of declared.entries()) {
+    // The first look may be an hour old once another cluster's nodes were drained.
+    const first = index === 0 || io.signal.aborted ? seen[index] : undefined;
+    const observed = first ?? (await observe(asDeclared, options));
+    const input = withReportedNames(asDeclared, observed);
     const later = planned.slice(index + 1);
     const applied = await applyCluster(input, observed, intent, options, (current, changed) => {
       for (const [key, state] of changed) states.set(key, state);

@@ -30734,6 +30734,61 @@ function annotateLines(logger, annotations) {
 
 /***/ }),
 
+/***/ 3295:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   C: () => (/* binding */ checkTemporaryFolder),
+/* harmony export */   u: () => (/* binding */ checkRunnerFiles)
+/* harmony export */ });
+/* harmony import */ var node_fs__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(3024);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(452);
+
+
+/** The files that the runner makes for each step and that we write to. */
+const FILES = ['GITHUB_OUTPUT', 'GITHUB_STATE', 'GITHUB_STEP_SUMMARY'];
+/**
+ * Checks that the files of the runner that the environment names can be written; one that it does not name is not
+ * needed. Throws a UserError that says which one is wrong, why, and the way out.
+ */
+function checkRunnerFiles(env) {
+    for (const name of FILES) {
+        const path = env[name];
+        if (path)
+            check(name, path, 'file', `make that file, or run without ${name}`);
+    }
+}
+/** Checks that RUNNER_TEMP, where it is set, is a folder that can be written. Throws a UserError as above. */
+function checkTemporaryFolder(env) {
+    const path = env.RUNNER_TEMP;
+    if (path)
+        check('RUNNER_TEMP', path, 'folder', 'make that folder, or run without RUNNER_TEMP');
+}
+function check(name, path, kind, wayOut) {
+    const fault = faultOf(path, kind);
+    if (fault !== null) {
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`${name} is ${JSON.stringify(path)}, ${fault}; ${wayOut}.`);
+    }
+}
+function faultOf(path, kind) {
+    try {
+        const isFolder = (0,node_fs__WEBPACK_IMPORTED_MODULE_0__.statSync)(path).isDirectory();
+        if (isFolder !== (kind === 'folder'))
+            return `which is ${isFolder ? 'a folder' : 'no folder'}`;
+        (0,node_fs__WEBPACK_IMPORTED_MODULE_0__.accessSync)(path, node_fs__WEBPACK_IMPORTED_MODULE_0__.constants.R_OK | node_fs__WEBPACK_IMPORTED_MODULE_0__.constants.W_OK | (isFolder ? node_fs__WEBPACK_IMPORTED_MODULE_0__.constants.X_OK : 0));
+        return null;
+    }
+    catch (error) {
+        return isMissing(error) ? `a ${kind} that is not there` : `which cannot be written (${(0,_errors_js__WEBPACK_IMPORTED_MODULE_1__/* .messageOf */ .bD)(error)})`;
+    }
+}
+function isMissing(error) {
+    return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+
+/***/ }),
+
 /***/ 9254:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
@@ -32706,16 +32761,18 @@ function createRuntime(env) {
 __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependencies__, __webpack_async_result__) => { try {
 /* harmony import */ var node_fs__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(3024);
 /* harmony import */ var _assets_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(122);
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(452);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_12__ = __nccwpck_require__(452);
 /* harmony import */ var _github_api_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(7671);
 /* harmony import */ var _github_check_run_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(6255);
 /* harmony import */ var _github_compare_js__WEBPACK_IMPORTED_MODULE_4__ = __nccwpck_require__(3324);
-/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(8542);
-/* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(9254);
-/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(1999);
-/* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(3593);
-/* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(2260);
-/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(3390);
+/* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(8542);
+/* harmony import */ var _github_runner_files_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(3295);
+/* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(9254);
+/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(1999);
+/* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(3593);
+/* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(2260);
+/* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(3390);
+
 
 
 
@@ -32732,17 +32789,39 @@ __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependen
 const STATE_MAIN = 'main-ran';
 const STATE_SECRETS = 'secret-files';
 const STATE_CHECK_RUN = 'check-run';
-const runtime = (0,_github_runtime_js__WEBPACK_IMPORTED_MODULE_5__/* .createRuntime */ .x)(process.env);
-await (runtime.state(STATE_MAIN) === '' ? main(runtime) : post(runtime));
+const runtime = (0,_github_runtime_js__WEBPACK_IMPORTED_MODULE_6__/* .createRuntime */ .x)(process.env);
+const isMain = runtime.state(STATE_MAIN) === '';
+/** Something was thrown that nobody caught: the exit status is 1, whatever the run came to. */
+let escaped = false;
+process.on('uncaughtException', tellEscaped);
+process.on('unhandledRejection', tellEscaped);
+try {
+    await (isMain ? main(runtime) : post(runtime));
+}
+catch (error) {
+    tellEscaped(error);
+}
+/** One line instead of a stack. The post step never fails the job. */
+function tellEscaped(error) {
+    const { reason } = (0,_main_js__WEBPACK_IMPORTED_MODULE_7__/* .failureBefore */ .m)(error, runtime.logger);
+    if (!isMain) {
+        runtime.logger.warning(reason);
+        return;
+    }
+    escaped = true;
+    process.exitCode = 1;
+    runtime.logger.error(reason);
+}
 async function main({ logger, ...io }) {
-    io.saveState(STATE_MAIN, 'true');
     maskSecrets(io);
+    (0,_github_runner_files_js__WEBPACK_IMPORTED_MODULE_5__/* .checkRunnerFiles */ .u)(process.env);
+    io.saveState(STATE_MAIN, 'true');
     const cancel = new AbortController();
     const secretFiles = [];
-    const workflow = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readWorkflowRun */ .h)(process.env);
+    const workflow = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_11__/* .readWorkflowRun */ .h)(process.env);
     const token = io.input('token');
     const api = token === '' ? null : (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: workflow.apiUrl, logger });
-    let reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_7__/* .Reporter */ .a({
+    let reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_8__/* .Reporter */ .a({
         api: null,
         outputs: io.outputs,
         logger,
@@ -32753,15 +32832,16 @@ async function main({ logger, ...io }) {
     const onSignal = (signal) => {
         logger.warning(`${signal}: no new step starts.`);
         cancel.abort();
-        reporter.cancel().catch((error) => logger.debug((0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)));
+        reporter.cancel().catch((error) => logger.debug((0,_errors_js__WEBPACK_IMPORTED_MODULE_12__/* .messageOf */ .bD)(error)));
     };
     process.on('SIGINT', onSignal);
     process.on('SIGTERM', onSignal);
     let verdict;
     try {
-        const settings = (0,_settings_js__WEBPACK_IMPORTED_MODULE_9__/* .readSettings */ .s)(io.input);
+        (0,_github_runner_files_js__WEBPACK_IMPORTED_MODULE_5__/* .checkTemporaryFolder */ .C)(process.env);
+        const settings = (0,_settings_js__WEBPACK_IMPORTED_MODULE_10__/* .readSettings */ .s)(io.input);
         const checkRuns = settings.checkRun && process.env.GITHUB_EVENT_NAME ? api : null;
-        reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_7__/* .Reporter */ .a({
+        reporter = new _reporter_js__WEBPACK_IMPORTED_MODULE_8__/* .Reporter */ .a({
             api: checkRuns,
             outputs: io.outputs,
             logger,
@@ -32769,13 +32849,13 @@ async function main({ logger, ...io }) {
             checkName: settings.checkName,
             onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, state === null ? '' : JSON.stringify(state)),
         });
-        const context = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readEvent */ .j)(process.env, readPayload(), settings);
+        const context = (0,_github_events_js__WEBPACK_IMPORTED_MODULE_11__/* .readEvent */ .j)(process.env, readPayload(), settings);
         if (context.kind === 'nothing')
             verdict = await reporter.nothing(context.reason);
         else {
             const writes = context.mode === 'apply' || context.mode === 'rejoin';
             await reporter.begin(context, writes && context.refusal === null && !settings.dryRun);
-            const outcome = await (0,_main_js__WEBPACK_IMPORTED_MODULE_6__/* .run */ .e)(settings, context, workflow, {
+            const outcome = await (0,_main_js__WEBPACK_IMPORTED_MODULE_7__/* .run */ .e)(settings, context, workflow, {
                 env: process.env,
                 logger,
                 signal: cancel.signal,
@@ -32794,9 +32874,9 @@ async function main({ logger, ...io }) {
         }
     }
     catch (error) {
-        verdict = await reporter.fail((0,_main_js__WEBPACK_IMPORTED_MODULE_6__/* .failureBefore */ .m)(error, logger));
+        verdict = await reporter.fail((0,_main_js__WEBPACK_IMPORTED_MODULE_7__/* .failureBefore */ .m)(error, logger));
     }
-    process.exitCode = verdict.exitCode;
+    process.exitCode = escaped ? 1 : verdict.exitCode;
 }
 /** What main may have left when it was killed: key files, and a check run in progress. Never fails the job. */
 async function post({ logger, ...io }) {
@@ -32806,33 +32886,34 @@ async function post({ logger, ...io }) {
             (0,node_fs__WEBPACK_IMPORTED_MODULE_0__.rmSync)(path, { recursive: true, force: true });
         }
         catch (error) {
-            logger.warning(`${path} could not be removed (${(0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)}); remove it from the runner.`);
+            logger.warning(`${path} could not be removed (${(0,_errors_js__WEBPACK_IMPORTED_MODULE_12__/* .messageOf */ .bD)(error)}); remove it from the runner.`);
         }
     }
     const checkRun = (0,_github_check_run_js__WEBPACK_IMPORTED_MODULE_3__/* .readCheckRunState */ .nl)(io.state(STATE_CHECK_RUN));
     const token = io.input('token');
     if (checkRun === null || token === '')
         return;
-    const api = (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: (0,_github_events_js__WEBPACK_IMPORTED_MODULE_10__/* .readWorkflowRun */ .h)(process.env).apiUrl, logger });
+    const api = (0,_github_api_js__WEBPACK_IMPORTED_MODULE_2__/* .createApi */ .xP)({ token, baseUrl: (0,_github_events_js__WEBPACK_IMPORTED_MODULE_11__/* .readWorkflowRun */ .h)(process.env).apiUrl, logger });
     await (0,_github_check_run_js__WEBPACK_IMPORTED_MODULE_3__/* .closeLeftOver */ .iy)(checkRun, api, logger);
 }
 function maskSecrets({ input, mask }) {
-    for (const secret of (0,_settings_js__WEBPACK_IMPORTED_MODULE_9__/* .secretsOf */ .F)(input))
+    for (const secret of (0,_settings_js__WEBPACK_IMPORTED_MODULE_10__/* .secretsOf */ .F)(input))
         mask(secret);
     const token = input('token').trim();
     // As git sends it.
     if (token !== '')
-        mask((0,_repository_remote_js__WEBPACK_IMPORTED_MODULE_8__/* .basicAuth */ .t)(token));
+        mask((0,_repository_remote_js__WEBPACK_IMPORTED_MODULE_9__/* .basicAuth */ .t)(token));
 }
+/** The event; there is none outside GitHub, whatever file the environment may name. */
 function readPayload() {
     const path = process.env.GITHUB_EVENT_PATH;
-    if (!path)
+    if (!process.env.GITHUB_EVENT_NAME || !path)
         return undefined;
     try {
         return JSON.parse((0,node_fs__WEBPACK_IMPORTED_MODULE_0__.readFileSync)(path, 'utf8'));
     }
     catch (error) {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_11__/* .UserError */ .yo(`The event file that GITHUB_EVENT_PATH names cannot be read: ${(0,_errors_js__WEBPACK_IMPORTED_MODULE_11__/* .messageOf */ .bD)(error)}.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_12__/* .UserError */ .yo(`The event file that GITHUB_EVENT_PATH names cannot be read: ${(0,_errors_js__WEBPACK_IMPORTED_MODULE_12__/* .messageOf */ .bD)(error)}.`);
     }
 }
 function readPaths(text) {
@@ -34551,9 +34632,8 @@ async function applyCluster(input, observed, intent, options, progress) {
         next = nextSteps(world);
     }
     // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
-    // the Nodes cannot be seen, that nothing is wanted proves nothing.
-    const good = next.now.length === 0 && next.refused.length === 0 && failures.length === 0;
-    if (good && world.observed.nodes?.kind !== 'unknown')
+    // the Nodes cannot be seen there is a refusal.
+    if (next.now.length === 0 && next.refused.length === 0 && failures.length === 0)
         tracker.dropRest();
     const lost = new Set(failures.map((failure) => failure.step.host));
     // A host that was lost on the way is a failure, not a refusal as well.
@@ -41934,10 +42014,11 @@ async function act(declared, intent, hands, plan, settings, context, io) {
     const planned = inputs.map((input, index) => makePlan(input, seen[index], intent));
     if (!writes)
         return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
-    for (const [index, input] of inputs.entries()) {
-        const observed = seen[index];
-        if (observed === undefined)
-            continue;
+    for (const [index, asDeclared] of declared.entries()) {
+        // The first look may be an hour old once another cluster's nodes were drained.
+        const first = index === 0 || io.signal.aborted ? seen[index] : undefined;
+        const observed = first ?? (await observe(asDeclared, options));
+        const input = withReportedNames(asDeclared, observed);
         const later = planned.slice(index + 1);
         const applied = await applyCluster(input, observed, intent, options, (current, changed) => {
             for (const [key, state] of changed)

@@ -1,7 +1,8 @@
 import { declareFleet } from '../../src/fleet/declare.js';
 import type { Fleet, Host } from '../../src/fleet/fleet.js';
+import { assumeBase } from '../../src/plan/assume.js';
 import type { Intent } from '../../src/plan/desired.js';
-import type { PlanInput } from '../../src/plan/make-plan.js';
+import { makePlan, type PlanInput } from '../../src/plan/make-plan.js';
 import {
   type HostObservation,
   known,
@@ -9,8 +10,11 @@ import {
   type ReachedHost,
   type ServiceObservation,
 } from '../../src/plan/observation.js';
+import type { ClusterPlan } from '../../src/plan/plan.js';
 import { NO_BASE, prepare } from '../../src/plan/prepare.js';
+import { planToJson } from '../../src/report/plan-json.js';
 import { type InventorySketch, sketchInventory } from '../helpers/inventory.js';
+import { expectValidPlan } from '../helpers/plan-schema.js';
 
 export const HEAD = 'b'.repeat(40);
 export const BASE = 'a'.repeat(40);
@@ -98,3 +102,33 @@ export function observation(hosts: Readonly<Record<string, HostObservation>>): O
 export function observeAll(input: PlanInput, make: (host: Host) => HostObservation): Observation {
   return observation(Object.fromEntries(input.desired.hosts.map(({ host }) => [host.name, make(host)])));
 }
+
+// What the tests of plans share: the usual fleet, and a plan in brief.
+
+export const on = { controller: true };
+export const five = { n1: {}, n2: {}, n3: {}, n4: { node_role: 'agent' }, n5: { node_role: 'agent' } };
+export const url = (host: string) => `https://${host}:6443`;
+
+export function plan(base: InventorySketch | null, head: InventorySketch, observed?: Observation): ClusterPlan {
+  const input = inputOf(base, head);
+  const made = makePlan(input, observed ?? assumeBase(input.desired, '1'), intent);
+  expectValidPlan(
+    planToJson({
+      mode: 'plan',
+      base: BASE,
+      head: HEAD,
+      inventory: 'inventory.yml',
+      observed: observed !== undefined,
+      clusters: [made],
+    }),
+  );
+  return made;
+}
+
+export const steps = (made: ClusterPlan, host?: string) =>
+  made.steps
+    .filter((step) => host === undefined || step.host === host)
+    .map((step) => [step.action, step.value].filter((part) => part !== null).join(' '));
+export const refusals = (made: ClusterPlan) =>
+  made.refusals.map((refusal) => `${refusal.code} ${refusal.hosts.join(' ')}`);
+export const notes = (made: ClusterPlan) => made.notes.map((note) => note.code);

@@ -1,13 +1,6 @@
 import { asset } from '../assets.js';
 import type { Service } from '../fleet/fleet.js';
-import {
-  type Entrypoint,
-  type Known,
-  known,
-  type ServiceObservation,
-  type ServiceState,
-  unknown,
-} from '../plan/observation.js';
+import { type Known, known, type ServiceObservation, type ServiceState, unknown } from '../plan/observation.js';
 import type { HostRuntime } from './runtime.js';
 import { type Answer, encode } from './script.js';
 import { clean, show } from './words.js';
@@ -23,7 +16,7 @@ const SETTLED_SECONDS = 10;
 
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 export const compose: HostRuntime = {
-  parts: ['env', 'mounts', 'project', 'compose'],
+  parts: ['env', 'compose'],
 
   data(host, seconds) {
     return [
@@ -67,15 +60,11 @@ export const compose: HostRuntime = {
       containers.set(container.name, container);
     }
     const now = Number(answer.get('time') ?? Number.NaN);
-
     const seen = (service: Service): Known<ServiceObservation> => {
       const container = containers.get(host.containers[service]);
       return container === undefined
         ? notDescribed(answer, host.containers[service])
-        : known({
-            ...observe(container, service, now, roleDirectories),
-            ...guardsOf(answer, container, service, roleDirectories),
-          });
+        : known(observe(container, service, now, roleDirectories));
     };
     const [k3s, agent] = [seen('k3s'), seen('k3s-agent')];
     if (k3s.kind === 'unknown') return k3s;
@@ -137,7 +126,7 @@ function observe(
   service: Service,
   now: number,
   roleDirectories: readonly string[],
-): Omit<ServiceObservation, 'entrypoint' | 'guardsInside'> {
+): ServiceObservation {
   const prefix = `${JOIN_VARIABLES[service]}=`;
   const url =
     container.environment
@@ -149,39 +138,17 @@ function observe(
     containerId: container.id,
     restartCount: container.restartCount,
     restartPolicy: container.restartPolicy,
-    mounted: isMounted(container, roleDirectories),
+    mounted: container.mounts.some(
+      (mount) =>
+        mount.Destination === MOUNT_POINT &&
+        mount.RW === false &&
+        typeof mount.Source === 'string' &&
+        roleDirectories.includes(mount.Source),
+    ),
     configFiles: container.configFiles?.split(',') ?? null,
     joinUrlEnvironment: url === '' ? null : url,
+    ...NOT_LOOKED_INSIDE,
   };
-}
-
-function isMounted(container: Container, roleDirectories: readonly string[]): boolean {
-  return container.mounts.some(
-    (mount) =>
-      mount.Destination === MOUNT_POINT &&
-      mount.RW === false &&
-      typeof mount.Source === 'string' &&
-      roleDirectories.includes(mount.Source),
-  );
-}
-
-/**
- * Whose entrypoint the container has, by the script's line `entrypoint-SERVICE WORD [VERSION]`, and the guards that it
- * would meet. The version is the entrypoint's own: an older one of ours in the image stays old beside newer scripts.
- */
-function guardsOf(
-  answer: Answer,
-  container: Container,
-  service: Service,
-  roleDirectories: readonly string[],
-): Pick<ServiceObservation, 'entrypoint' | 'guardsInside'> {
-  const [word, version = ''] = (answer.get(`entrypoint-${service}`) ?? '').split(' ');
-  const entrypoint: Entrypoint = word === 'ours' || word === 'honours' || word === 'foreign' ? word : 'unknown';
-  if ((entrypoint !== 'ours' && entrypoint !== 'honours') || !isMounted(container, roleDirectories)) {
-    return { entrypoint, guardsInside: null };
-  }
-  const inside = version || (entrypoint === 'honours' ? (answer.get('guards') ?? '') : '');
-  return { entrypoint, guardsInside: inside === '' ? null : inside };
 }
 
 /**
@@ -209,6 +176,9 @@ function stateOf(container: Container, now: number): ServiceState {
   }
 }
 
+/** What lies in a container is not looked at yet. */
+const NOT_LOOKED_INSIDE = { entrypoint: 'unknown', guardsInside: null } as const;
+
 const ABSENT: ServiceObservation = {
   state: 'absent',
   containerId: null,
@@ -217,9 +187,7 @@ const ABSENT: ServiceObservation = {
   mounted: false,
   configFiles: null,
   joinUrlEnvironment: null,
-  // What it will be is in an image that nothing runs from yet.
-  entrypoint: 'unknown',
-  guardsInside: null,
+  ...NOT_LOOKED_INSIDE,
 };
 
 /**

@@ -41426,7 +41426,7 @@ var assets = __nccwpck_require__(122);
 ;// CONCATENATED MODULE: ./lib/hosts/script.js
 
 /** The parts of the host script that every runtime shares, in order; the runtime's own stand between them. */
-const BEFORE = ['lib', 'inside', 'files'];
+const BEFORE = ['lib', 'files'];
 const AFTER = ['probe', 'main'];
 const made = new Map();
 /**
@@ -41498,7 +41498,7 @@ const MOUNT_POINT = '/etc/github-runner';
 const SETTLED_SECONDS = 10;
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 const compose = {
-    parts: ['env', 'mounts', 'project', 'compose'],
+    parts: ['env', 'compose'],
     data(host, seconds) {
         return [
             ['project', encode(host.composeProject)],
@@ -41546,10 +41546,7 @@ const compose = {
             const container = containers.get(host.containers[service]);
             return container === undefined
                 ? notDescribed(answer, host.containers[service])
-                : known({
-                    ...compose_observe(container, service, now, roleDirectories),
-                    ...guardsOf(answer, container, service, roleDirectories),
-                });
+                : known(compose_observe(container, service, now, roleDirectories));
         };
         const [k3s, agent] = [seen('k3s'), seen('k3s-agent')];
         if (k3s.kind === 'unknown')
@@ -41600,29 +41597,14 @@ function compose_observe(container, service, now, roleDirectories) {
         containerId: container.id,
         restartCount: container.restartCount,
         restartPolicy: container.restartPolicy,
-        mounted: isMounted(container, roleDirectories),
+        mounted: container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
+            mount.RW === false &&
+            typeof mount.Source === 'string' &&
+            roleDirectories.includes(mount.Source)),
         configFiles: container.configFiles?.split(',') ?? null,
         joinUrlEnvironment: url === '' ? null : url,
+        ...NOT_LOOKED_INSIDE,
     };
-}
-function isMounted(container, roleDirectories) {
-    return container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
-        mount.RW === false &&
-        typeof mount.Source === 'string' &&
-        roleDirectories.includes(mount.Source));
-}
-/**
- * Whose entrypoint the container has, by the script's line `entrypoint-SERVICE WORD [VERSION]`, and the guards that it
- * would meet. The version is the entrypoint's own: an older one of ours in the image stays old beside newer scripts.
- */
-function guardsOf(answer, container, service, roleDirectories) {
-    const [word, version = ''] = (answer.get(`entrypoint-${service}`) ?? '').split(' ');
-    const entrypoint = word === 'ours' || word === 'honours' || word === 'foreign' ? word : 'unknown';
-    if ((entrypoint !== 'ours' && entrypoint !== 'honours') || !isMounted(container, roleDirectories)) {
-        return { entrypoint, guardsInside: null };
-    }
-    const inside = version || (entrypoint === 'honours' ? (answer.get('guards') ?? '') : '');
-    return { entrypoint, guardsInside: inside === '' ? null : inside };
 }
 /**
  * - `running` with a k3s process is running, without one idle; where the processes cannot be seen it is unknown.
@@ -41650,6 +41632,8 @@ function stateOf(container, now) {
             return 'unknown';
     }
 }
+/** What lies in a container is not looked at yet. */
+const NOT_LOOKED_INSIDE = { entrypoint: 'unknown', guardsInside: null };
 const ABSENT = {
     state: 'absent',
     containerId: null,
@@ -41658,9 +41642,7 @@ const ABSENT = {
     mounted: false,
     configFiles: null,
     joinUrlEnvironment: null,
-    // What it will be is in an image that nothing runs from yet.
-    entrypoint: 'unknown',
-    guardsInside: null,
+    ...NOT_LOOKED_INSIDE,
 };
 /**
  * A service whose container docker did not describe. It is absent only where docker itself said that it has none of
@@ -41704,6 +41686,8 @@ function runtimeOf(host) {
 
 
 
+/** Unknown is never none: the data directory is in a container or a volume, and this version does not look there. */
+const probe_NOT_LOOKED_INSIDE = unknown('the data directory is not looked at yet');
 /** The most that one question to docker may take: the rest of the host is told all the same. */
 const DOCKER_SECONDS = 20;
 /** What this host is like now, by one command that changes nothing. Never throws for a host's fault. */
@@ -41768,20 +41752,12 @@ function read(host, answer) {
         override: runtime.override(answer),
         environment: { k3s: probe_textOf(answer, 'env-k3s'), 'k3s-agent': probe_textOf(answer, 'env-k3s-agent') },
         services: runtime.services(answer, host, answer.all('role-directory-path')),
-        datastore: fact(answer, 'datastore', 'data', { none: 'none', sqlite: 'sqlite', etcd: 'etcd' }),
-        tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
-        setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
-        token: fact(answer, 'token', 'token', YES_OR_NO),
+        datastore: probe_NOT_LOOKED_INSIDE,
+        tombstone: probe_NOT_LOOKED_INSIDE,
+        setAside: probe_NOT_LOOKED_INSIDE,
+        token: probe_NOT_LOOKED_INSIDE,
     };
     return reached;
-}
-const YES_OR_NO = { yes: true, no: false };
-/** One fact by the script's word for it. Any other word, and none, is unknown; the line `WHY-why` says why. */
-function fact(answer, key, why, words) {
-    const word = answer.get(key) ?? '';
-    if (Object.hasOwn(words, word))
-        return known(words[word]);
-    return unknown(clean(answer.get(`${why}-why`) ?? '') || 'it was not looked at');
 }
 function probe_textOf(answer, key) {
     const text = answer.get(key)?.trim() ?? '';

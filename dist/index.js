@@ -29757,6 +29757,7 @@ function otherServerUrl(host, servers, apiPort) {
 /* harmony export */   Fd: () => (/* binding */ hasControlCharacter),
 /* harmony export */   H3: () => (/* binding */ PREFIX),
 /* harmony export */   Jc: () => (/* binding */ ROLE_GROUP),
+/* harmony export */   TO: () => (/* binding */ CONNECTION_VARIABLES),
 /* harmony export */   WU: () => (/* binding */ show),
 /* harmony export */   Wd: () => (/* binding */ VariableReader),
 /* harmony export */   Xu: () => (/* binding */ CLUSTER_VARIABLES)
@@ -29807,7 +29808,6 @@ const NEEDED_IN_GROUPS = new Set(GROUPS_VARIABLES);
 function isNeeded(variable, layout = 'ordered') {
     return NEEDED.has(variable) || (layout === 'groups' && NEEDED_IN_GROUPS.has(variable));
 }
-
 // Ansible's own words: ansible.module_utils.parsing.convert_bool.
 const TRUE_WORDS = new Set(['y', 'yes', 'on', '1', 'true', 't', '1.0']);
 const FALSE_WORDS = new Set(['n', 'no', 'off', '0', 'false', 'f', '0.0']);
@@ -33814,14 +33814,7 @@ function renamedNode(before, host) {
         : `${host.name} is reached in another way, and whether it is the same node is not known`;
 }
 const REACH_VARIABLES = [
-    'ansible_host',
-    'ansible_port',
-    'ansible_user',
-    'ansible_connection',
-    'ansible_become',
-    'ansible_ssh_private_key_file',
-    'ansible_ssh_common_args',
-    'ansible_ssh_extra_args',
+    ...variables/* CONNECTION_VARIABLES */.TO,
     'runtime',
     'dir',
     'compose_project',
@@ -34041,6 +34034,11 @@ const installGuards = {
 };
 
 ;// CONCATENATED MODULE: ./lib/fleet/fleet.js
+/** The variable that gives a service its join URL where there is no join-url file (the entrypoint reads them). */
+const JOIN_VARIABLES = {
+    k3s: 'K3S_JOIN_SERVER_URL',
+    'k3s-agent': 'K3S_URL',
+};
 /** The service that runs on a host of this role. */
 function serviceOf(role) {
     return role === 'server' ? 'k3s' : 'k3s-agent';
@@ -34084,11 +34082,6 @@ const writeRole = {
         return [stepOn(view, 'write-role', detail, { value: role })];
     },
     predict: (step, now) => ({ ...now, role: { kind: 'text', text: step.value ?? '' } }),
-};
-/** The variable of `.env` that gives a service its join URL where there is no join-url file. */
-const JOIN_VARIABLES = {
-    k3s: 'K3S_JOIN_SERVER_URL',
-    'k3s-agent': 'K3S_URL',
 };
 /** The controller was turned off: what the host's join-url file said must not be lost with it. */
 const keepJoinUrl = {
@@ -34580,10 +34573,11 @@ async function observeNodes(input, observed, options) {
 }
 /**
  * Applies one cluster: next steps, doing them, and looking afresh in turns, until nothing is left that may be done.
- * Hosts are independent: one that fails is left as it is and the others go on.
+ * Hosts are independent: one that fails is left as it is and the others go on. The state of each step is kept in
+ * `states` by `stepKey`, beside those of other clusters: copied at every turn they would cost the square of the hosts.
  */
-async function applyCluster(input, observed, intent, options, progress) {
-    const tracker = new Tracker(makePlan(input, observed, intent), progress);
+async function applyCluster(input, observed, intent, options, states, progress) {
+    const tracker = new Tracker(makePlan(input, observed, intent), states, progress);
     const failures = [];
     const { limit } = options;
     const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
@@ -34675,15 +34669,16 @@ function byHost(steps) {
 /** Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. */
 class Tracker {
     plan;
-    #states = new Map();
+    #states;
     #numbers = new Map();
     #progress;
-    constructor(plan, progress) {
+    constructor(plan, states, progress) {
         this.plan = plan;
+        this.#states = states;
         this.#progress = progress;
         for (const step of plan.steps)
             this.#numbers.set(identity(step), step.number);
-        progress(plan, this.#states);
+        progress(plan);
     }
     isDone(step) {
         const number = this.#numbers.get(identity(step));
@@ -34692,7 +34687,7 @@ class Tracker {
     set(steps, state) {
         for (const step of steps)
             this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
-        this.#progress(this.plan, this.#states);
+        this.#progress(this.plan);
     }
     finish(steps, result) {
         const done = new Set(result.done.map(identity));
@@ -34701,7 +34696,7 @@ class Tracker {
             const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
             this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
         }
-        this.#progress(this.plan, this.#states);
+        this.#progress(this.plan);
     }
     /** Leaves the steps that are done, numbered from 1 again: no other is needed. */
     dropRest() {
@@ -34709,14 +34704,15 @@ class Tracker {
         const done = this.plan.steps.filter(({ number }) => this.#states.get((0,plan_step/* stepKey */.Ug)(name, number)) === 'done');
         if (done.length === this.plan.steps.length)
             return;
+        for (const { number } of this.plan.steps)
+            this.#states.delete((0,plan_step/* stepKey */.Ug)(name, number));
         this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
         this.#numbers.clear();
-        this.#states.clear();
         for (const step of this.plan.steps) {
             this.#numbers.set(identity(step), step.number);
             this.#states.set((0,plan_step/* stepKey */.Ug)(name, step.number), 'done');
         }
-        this.#progress(this.plan, this.#states);
+        this.#progress(this.plan);
     }
     #number(step) {
         const found = this.#numbers.get(identity(step));
@@ -35108,6 +35104,8 @@ function reportedNames(entries, observed) {
     return new Map([...names].filter(([, name]) => owners.get(name) === 1));
 }
 
+// EXTERNAL MODULE: ./lib/plan/plan.js
+var plan_plan = __nccwpck_require__(9164);
 ;// CONCATENATED MODULE: ./lib/plan/prepare.js
 
 
@@ -41489,10 +41487,10 @@ class Answer {
 
 
 
+
 /** Docker's own rules for these names; a container name that begins with `-` would be an option to it. */
 const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 const CONTEXT = /^[A-Za-z0-9][A-Za-z0-9_.+-]*$/;
-const compose_JOIN_VARIABLES = { k3s: 'K3S_JOIN_SERVER_URL', 'k3s-agent': 'K3S_URL' };
 const MOUNT_POINT = '/etc/github-runner';
 /** Docker's restart back-off starts anew after a life of this many seconds (fact 8.15). */
 const SETTLED_SECONDS = 10;
@@ -41587,7 +41585,7 @@ function readContainer(text, holds) {
     };
 }
 function compose_observe(container, service, now, roleDirectories) {
-    const prefix = `${compose_JOIN_VARIABLES[service]}=`;
+    const prefix = `${JOIN_VARIABLES[service]}=`;
     const url = container.environment
         .findLast((each) => each.startsWith(prefix))
         ?.slice(prefix.length)
@@ -41914,6 +41912,7 @@ function sleep(milliseconds, signal) {
 
 
 
+
 /**
  * One run: read the fleet at two commits, plan, and, where the event and the mode allow it, look at the hosts and act.
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
@@ -41949,7 +41948,7 @@ async function main_run(settings, context, workflow, io) {
     const intent = intentOf(settings, context, io.guardsVersion, inputs);
     const plan = (clusters, observed) => ({
         mode: context.mode,
-        base: commonBase(clusters),
+        base: (0,plan_plan/* commonBase */.x)(clusters),
         head: fleets.head.commit,
         inventory: fleets.head.inventory,
         observed,
@@ -41996,9 +41995,7 @@ async function act(declared, intent, hands, plan, settings, context, io) {
         const observed = first ?? (await observe(asDeclared, options));
         const input = withReportedNames(asDeclared, observed);
         const later = planned.slice(index + 1);
-        const applied = await applyCluster(input, observed, intent, options, (current, changed) => {
-            for (const [key, state] of changed)
-                states.set(key, state);
+        const applied = await applyCluster(input, observed, intent, options, states, (current) => {
             io.progress({ ...outcome(plan([...clusters, current, ...later], true), settings, { states }), result: null });
         });
         clusters.push(applied.plan);
@@ -42028,11 +42025,6 @@ function main_failureOf(failures) {
         reason: `${first.step.host}: ${first.message}${more}`,
         advice: 'Every file is either as it was or as it should be, and no container was recreated. Mend the host and run the same commit again: what is done already is not done twice.',
     };
-}
-/** The base that all clusters share; null when they differ. */
-function commonBase(clusters) {
-    const bases = new Set(clusters.map((cluster) => cluster.base));
-    return bases.size === 1 ? (clusters[0]?.base ?? null) : null;
 }
 function intentOf(settings, context, guardsVersion, inputs) {
     const known = inputs.some((input) => input.desired.cluster.hosts.some((host) => host.name === settings.host));
@@ -42112,6 +42104,21 @@ function failureBefore(error, logger) {
         reason: `fleet-role itself failed: ${(0,errors/* messageOf */.bD)(error)}`,
         advice: 'This is an error of fleet-role. Run the job again with debug logging and report what it prints.',
     };
+}
+
+
+/***/ }),
+
+/***/ 9164:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   x: () => (/* binding */ commonBase)
+/* harmony export */ });
+/** The base that all clusters share; null when they differ, and without clusters. */
+function commonBase(clusters) {
+    const bases = new Set(clusters.map((cluster) => cluster.base));
+    return bases.size === 1 ? (clusters[0]?.base ?? null) : null;
 }
 
 
@@ -43424,7 +43431,10 @@ function folded(rows, head, heading, what, rank) {
     return { kind: 'rows', before, rows, after: many ? ['', '</details>', ''] : [''], what, rank };
 }
 
+// EXTERNAL MODULE: ./lib/plan/plan.js
+var plan_plan = __nccwpck_require__(9164);
 ;// CONCATENATED MODULE: ./lib/report/plan-json.js
+
 /**
  * The plan as the JSON of section 5, keys in its order.
  *
@@ -43437,7 +43447,7 @@ function planToJson(plan) {
     return {
         version: 1,
         mode: plan.mode,
-        base: commonBase(plan),
+        base: plan.clusters.length === 0 ? plan.base : (0,plan_plan/* commonBase */.x)(plan.clusters),
         head: plan.head,
         inventory: plan.inventory,
         observed: plan.observed,
@@ -43461,12 +43471,6 @@ function canonicalDecisions(plan) {
         changes: changes.map(({ host, kind, role, joinUrl }) => ({ host, kind, role, joinUrl })),
     }));
     return canonicalJson(decisions);
-}
-function commonBase(plan) {
-    const [first, ...others] = plan.clusters;
-    if (first === undefined)
-        return plan.base;
-    return others.every((other) => other.base === first.base) ? first.base : null;
 }
 function clusterToJson(clusterPlan) {
     const { cluster, base } = clusterPlan;

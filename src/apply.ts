@@ -7,8 +7,7 @@ import { notesOf } from './plan/notes.js';
 import { type HostObservation, type Observation, unknown } from './plan/observation.js';
 import type { ClusterPlan } from './plan/plan.js';
 import { spokesman } from './plan/serving.js';
-import type { Action, PlannedStep, Step } from './plan/step.js';
-import { type StepState, stepKey } from './plan/step.js';
+import { type Action, type PlannedStep, type Step, type StepState, stepKey } from './plan/step.js';
 
 /** What a run can do to a host. `hosts/` is the real one. */
 export interface Hands {
@@ -45,8 +44,8 @@ export interface Applied {
   readonly failures: readonly StepFailure[];
 }
 
-/** Who listens to an apply: the plan so far (steps may be added), and the state of each step by `stepKey`. */
-export type Progress = (plan: ClusterPlan, states: ReadonlyMap<string, StepState>) => void;
+/** Who listens to an apply: the plan so far (steps may be added); `states` has been brought up to it. */
+export type Progress = (plan: ClusterPlan) => void;
 
 export interface ApplyOptions {
   readonly hands: Hands;
@@ -84,16 +83,18 @@ async function observeNodes(
 
 /**
  * Applies one cluster: next steps, doing them, and looking afresh in turns, until nothing is left that may be done.
- * Hosts are independent: one that fails is left as it is and the others go on.
+ * Hosts are independent: one that fails is left as it is and the others go on. The state of each step is kept in
+ * `states` by `stepKey`, beside those of other clusters: copied at every turn they would cost the square of the hosts.
  */
 export async function applyCluster(
   input: PlanInput,
   observed: Observation,
   intent: Intent,
   options: ApplyOptions,
+  states: Map<string, StepState>,
   progress: Progress,
 ): Promise<Applied> {
-  const tracker = new Tracker(makePlan(input, observed, intent), progress);
+  const tracker = new Tracker(makePlan(input, observed, intent), states, progress);
   const failures: StepFailure[] = [];
   const { limit } = options;
   const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
@@ -180,15 +181,16 @@ function byHost(steps: readonly Step[]): ReadonlyMap<string, readonly Step[]> {
 /** Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. */
 class Tracker {
   plan: ClusterPlan;
-  readonly #states = new Map<string, StepState>();
+  readonly #states: Map<string, StepState>;
   readonly #numbers = new Map<string, number>();
   readonly #progress: Progress;
 
-  constructor(plan: ClusterPlan, progress: Progress) {
+  constructor(plan: ClusterPlan, states: Map<string, StepState>, progress: Progress) {
     this.plan = plan;
+    this.#states = states;
     this.#progress = progress;
     for (const step of plan.steps) this.#numbers.set(identity(step), step.number);
-    progress(plan, this.#states);
+    progress(plan);
   }
 
   isDone(step: Step): boolean {
@@ -198,7 +200,7 @@ class Tracker {
 
   set(steps: readonly Step[], state: StepState): void {
     for (const step of steps) this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
-    this.#progress(this.plan, this.#states);
+    this.#progress(this.plan);
   }
 
   finish(steps: readonly Step[], result: CarriedOut): void {
@@ -208,7 +210,7 @@ class Tracker {
       const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
       this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
     }
-    this.#progress(this.plan, this.#states);
+    this.#progress(this.plan);
   }
 
   /** Leaves the steps that are done, numbered from 1 again: no other is needed. */
@@ -216,14 +218,14 @@ class Tracker {
     const { name } = this.plan.cluster;
     const done = this.plan.steps.filter(({ number }) => this.#states.get(stepKey(name, number)) === 'done');
     if (done.length === this.plan.steps.length) return;
+    for (const { number } of this.plan.steps) this.#states.delete(stepKey(name, number));
     this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
     this.#numbers.clear();
-    this.#states.clear();
     for (const step of this.plan.steps) {
       this.#numbers.set(identity(step), step.number);
       this.#states.set(stepKey(name, step.number), 'done');
     }
-    this.#progress(this.plan, this.#states);
+    this.#progress(this.plan);
   }
 
   #number(step: Step): number {

@@ -10,7 +10,7 @@ import { assumeBase } from './plan/assume.js';
 import { hostsToContact, type Intent } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
 import { withReportedNames } from './plan/node-names.js';
-import type { ClusterPlan, Plan } from './plan/plan.js';
+import { type ClusterPlan, commonBase, type Plan } from './plan/plan.js';
 import { prepare } from './plan/prepare.js';
 import type { StepState } from './plan/step.js';
 import { type Fleets, readFleets } from './read-fleets.js';
@@ -128,8 +128,7 @@ async function act(
     const observed = first ?? (await observe(asDeclared, options));
     const input = withReportedNames(asDeclared, observed);
     const later = planned.slice(index + 1);
-    const applied = await applyCluster(input, observed, intent, options, (current, changed) => {
-      for (const [key, state] of changed) states.set(key, state);
+    const applied = await applyCluster(input, observed, intent, options, states, (current) => {
       io.progress({ ...outcome(plan([...clusters, current, ...later], true), settings, { states }), result: null });
     });
     clusters.push(applied.plan);
@@ -162,12 +161,6 @@ function failureOf(failures: readonly StepFailure[]): Failure {
     advice:
       'Every file is either as it was or as it should be, and no container was recreated. Mend the host and run the same commit again: what is done already is not done twice.',
   };
-}
-
-/** The base that all clusters share; null when they differ. */
-function commonBase(clusters: readonly ClusterPlan[]): string | null {
-  const bases = new Set(clusters.map((cluster) => cluster.base));
-  return bases.size === 1 ? (clusters[0]?.base ?? null) : null;
 }
 
 function intentOf(

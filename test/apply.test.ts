@@ -5,7 +5,7 @@ import type { Host } from '../src/fleet/fleet.js';
 import type { PlanInput } from '../src/plan/make-plan.js';
 import { nextSteps, predict } from '../src/plan/next-steps.js';
 import { type HostObservation, known, type Observation, unknown } from '../src/plan/observation.js';
-import type { Step } from '../src/plan/step.js';
+import type { Step, StepState } from '../src/plan/step.js';
 import { bare, inputOf, intent, service, settled } from './plan/worlds.js';
 
 const on = { controller: true };
@@ -75,9 +75,10 @@ class World {
     const options = this.options(more);
     const observed = await observe(this.#input, options);
     const states: string[][] = [];
-    const applied = await applyCluster(this.#input, observed, intent, options, (_plan, all) =>
-      states.push([...all.values()]),
-    );
+    const all = new Map<string, StepState>();
+    const applied = await applyCluster(this.#input, observed, intent, options, all, () => {
+      states.push([...all.values()]);
+    });
     return { ...applied, states };
   }
 }
@@ -96,6 +97,16 @@ describe('an apply', () => {
     );
     expect(states.at(-1)).toEqual(plan.steps.map(() => 'done'));
     expect(states[0]).toEqual([]);
+  });
+
+  it('leaves the states of other clusters as they are', async () => {
+    const world = turningOn();
+    const options = world.options();
+    const states = new Map<string, StepState>([['elsewhere#1', 'failed']]);
+    const input = inputOf({ hosts }, head);
+    await applyCluster(input, await observe(input, options), intent, options, states, () => {});
+    expect(states.get('elsewhere#1')).toBe('failed');
+    expect(states.get('github_runner_cluster#1')).toBe('done');
   });
 
   it('works on no more hosts at the same time than it may', async () => {

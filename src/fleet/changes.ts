@@ -2,7 +2,7 @@ import { CauseFinder, fallback, ownEdit, type Pairs } from './causes.js';
 import type { Cause, Change, ChangeKind } from './change.js';
 import type { Cluster, Host } from './fleet.js';
 import type { Warning } from './problem.js';
-import { PREFIX } from './variables.js';
+import { CONNECTION_VARIABLES, PREFIX } from './variables.js';
 
 /** What differs between two commits for one cluster. */
 export interface Comparison {
@@ -164,14 +164,7 @@ function renamedNode(before: Host, host: Host): string {
 }
 
 const REACH_VARIABLES = [
-  'ansible_host',
-  'ansible_port',
-  'ansible_user',
-  'ansible_connection',
-  'ansible_become',
-  'ansible_ssh_private_key_file',
-  'ansible_ssh_common_args',
-  'ansible_ssh_extra_args',
+  ...CONNECTION_VARIABLES,
   'runtime',
   'dir',
   'compose_project',

@@ -122,6 +122,12 @@ export interface SshOption {
   readonly value: string;
 }
 
+/** The variable that gives a service its join URL where there is no join-url file (the entrypoint reads them). */
+export const JOIN_VARIABLES: { readonly [S in Service]: string } = {
+  k3s: 'K3S_JOIN_SERVER_URL',
+  'k3s-agent': 'K3S_URL',
+};
+
 /** The service that runs on a host of this role. */
 export function serviceOf(role: Role): Service {
   return role === 'server' ? 'k3s' : 'k3s-agent';

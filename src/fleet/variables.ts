@@ -5,7 +5,7 @@ import type { Place, Problem } from './problem.js';
 /** The prefix of fleet-role's variables, whatever the cluster's group is called. */
 export const PREFIX = 'github_runner_cluster_';
 
-const CLUSTER_VARIABLES = ['controller', 'max_servers', 'api_port', 'datastore'] as const;
+export const CLUSTER_VARIABLES = ['controller', 'max_servers', 'api_port', 'datastore'] as const;
 
 const HOST_VARIABLES = [
   'tailnet_domain',
@@ -28,7 +28,7 @@ const HOST_VARIABLES = [
 ] as const;
 
 /** Ansible's connection variables that fleet-role reads; every other `ansible_*` is left alone. */
-const CONNECTION_VARIABLES = [
+export const CONNECTION_VARIABLES = [
   'ansible_host',
   'ansible_port',
   'ansible_user',
@@ -60,8 +60,6 @@ const NEEDED_IN_GROUPS: ReadonlySet<string> = new Set(GROUPS_VARIABLES);
 export function isNeeded(variable: string, layout: LayoutKind = 'ordered'): boolean {
   return NEEDED.has(variable) || (layout === 'groups' && NEEDED_IN_GROUPS.has(variable));
 }
-
-export { CLUSTER_VARIABLES };
 
 // Ansible's own words: ansible.module_utils.parsing.convert_bool.
 const TRUE_WORDS = new Set(['y', 'yes', 'on', '1', 'true', 't', '1.0']);

@@ -1,5 +1,5 @@
 import { asset } from '../assets.js';
-import type { Service } from '../fleet/fleet.js';
+import { JOIN_VARIABLES, type Service } from '../fleet/fleet.js';
 import { type Known, known, type ServiceObservation, type ServiceState, unknown } from '../plan/observation.js';
 import type { HostRuntime } from './runtime.js';
 import { type Answer, encode } from './script.js';
@@ -9,7 +9,6 @@ import { clean, show } from './words.js';
 const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
 const CONTEXT = /^[A-Za-z0-9][A-Za-z0-9_.+-]*$/;
 
-const JOIN_VARIABLES: { readonly [S in Service]: string } = { k3s: 'K3S_JOIN_SERVER_URL', 'k3s-agent': 'K3S_URL' };
 const MOUNT_POINT = '/etc/github-runner';
 /** Docker's restart back-off starts anew after a life of this many seconds (fact 8.15). */
 const SETTLED_SECONDS = 10;

@@ -16,6 +16,12 @@ export interface ClusterPlan {
   readonly notes: readonly Note[];
 }
 
+/** The base that all clusters share; null when they differ, and without clusters. */
+export function commonBase(clusters: readonly ClusterPlan[]): string | null {
+  const bases = new Set(clusters.map((cluster) => cluster.base));
+  return bases.size === 1 ? (clusters[0]?.base ?? null) : null;
+}
+
 export interface Plan {
   readonly mode: Mode;
   /** Null when there is none, or when the clusters' bases differ. */

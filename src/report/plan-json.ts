@@ -1,7 +1,7 @@
 import type { Change, ChangeKind } from '../fleet/change.js';
 import type { Datastore, Host, Role, Runtime, Service } from '../fleet/fleet.js';
 import type { Problem, ProblemCode, Warning } from '../fleet/problem.js';
-import type { ClusterPlan, Mode, Plan } from '../plan/plan.js';
+import { type ClusterPlan, commonBase, type Mode, type Plan } from '../plan/plan.js';
 import type { Action, Note, NoteCode, PlannedStep, Refusal, RefusalCode, Voters } from '../plan/step.js';
 
 /**
@@ -100,7 +100,7 @@ export function planToJson(plan: Plan): PlanJson {
   return {
     version: 1,
     mode: plan.mode,
-    base: commonBase(plan),
+    base: plan.clusters.length === 0 ? plan.base : commonBase(plan.clusters),
     head: plan.head,
     inventory: plan.inventory,
     observed: plan.observed,
@@ -125,12 +125,6 @@ export function canonicalDecisions(plan: Plan): string {
       changes: changes.map(({ host, kind, role, joinUrl }) => ({ host, kind, role, joinUrl })),
     }));
   return canonicalJson(decisions);
-}
-
-function commonBase(plan: Plan): string | null {
-  const [first, ...others] = plan.clusters;
-  if (first === undefined) return plan.base;
-  return others.every((other) => other.base === first.base) ? first.base : null;
 }
 
 function clusterToJson(clusterPlan: ClusterPlan): ClusterJson {

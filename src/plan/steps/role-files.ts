@@ -1,4 +1,4 @@
-import { type Service, serviceOf } from '../../fleet/fleet.js';
+import { JOIN_VARIABLES, type Service, serviceOf } from '../../fleet/fleet.js';
 import type { HostView } from '../desired.js';
 import { type FileState, type ReachedHost, valueOr } from '../observation.js';
 import { joinUrlNow } from '../serving.js';
@@ -35,12 +35,6 @@ export const writeRole: StepKind = {
     return [stepOn(view, 'write-role', detail, { value: role })];
   },
   predict: (step, now) => ({ ...now, role: { kind: 'text', text: step.value ?? '' } }),
-};
-
-/** The variable of `.env` that gives a service its join URL where there is no join-url file. */
-export const JOIN_VARIABLES: { readonly [S in Service]: string } = {
-  k3s: 'K3S_JOIN_SERVER_URL',
-  'k3s-agent': 'K3S_URL',
 };
 
 /** The controller was turned off: what the host's join-url file said must not be lost with it. */

@@ -28660,6 +28660,240 @@ function assertNever(value) {
 
 /***/ }),
 
+/***/ 4134:
+/***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
+
+
+// EXPORTS
+__nccwpck_require__.d(__webpack_exports__, {
+  R: () => (/* binding */ isUserName),
+  d: () => (/* binding */ readConnection)
+});
+
+;// CONCATENATED MODULE: ./lib/fleet/ssh-arguments.js
+const IGNORED = new Set([
+    'controlmaster',
+    'controlpath',
+    'controlpersist',
+    'stricthostkeychecking',
+    'userknownhostsfile',
+]);
+const NUMBER = /^\d{1,6}$/;
+const HOP = /^(?:ssh:\/\/)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+const OPTIONS = [
+    { keyword: 'ConnectTimeout', value: NUMBER },
+    { keyword: 'ServerAliveInterval', value: NUMBER },
+    { keyword: 'ServerAliveCountMax', value: NUMBER },
+    { keyword: 'Compression', value: /^(?:yes|no)$/ },
+    { keyword: 'AddressFamily', value: /^(?:any|inet|inet6)$/ },
+    { keyword: 'IPQoS', value: /^[A-Za-z0-9]+(?: [A-Za-z0-9]+)?$/ },
+];
+/** Splits text into words by the quoting rules of a POSIX shell, without any expansion; null for an open quote. */
+function splitWords(text) {
+    const words = [];
+    let word = null;
+    let at = 0;
+    while (at < text.length) {
+        const char = text[at];
+        if (/\s/.test(char)) {
+            if (word !== null)
+                words.push(word);
+            word = null;
+            at += 1;
+        }
+        else if (char === "'") {
+            const end = text.indexOf("'", at + 1);
+            if (end < 0)
+                return null;
+            word = (word ?? '') + text.slice(at + 1, end);
+            at = end + 1;
+        }
+        else if (char === '"') {
+            word ??= '';
+            at += 1;
+            while (at < text.length && text[at] !== '"') {
+                if (text[at] === '\\' && '"\\$`'.includes(text[at + 1] ?? ' '))
+                    at += 1;
+                word += text[at] ?? '';
+                at += 1;
+            }
+            if (at >= text.length)
+                return null;
+            at += 1;
+        }
+        else {
+            if (char === '\\')
+                at += 1;
+            word = (word ?? '') + (text[at] ?? '');
+            at += 1;
+        }
+    }
+    if (word !== null)
+        words.push(word);
+    return words;
+}
+/**
+ * Reads `ansible_ssh_common_args` or `ansible_ssh_extra_args` as words. Only options with a closed set of safe values
+ * are taken; a ProxyCommand of the plain form `ssh … -W %h:%p HOST` is read as a ProxyJump.
+ */
+function parseSshArguments(text) {
+    const out = {
+        options: [],
+        port: undefined,
+        user: undefined,
+    };
+    const ignored = [];
+    const errors = [];
+    const words = splitWords(text);
+    if (words === null)
+        return { ...out, ignored, errors: ['a quote is not closed'] };
+    const pending = [...words];
+    const take = (keyword, value) => {
+        const lower = keyword.toLowerCase();
+        const option = OPTIONS.find((candidate) => candidate.keyword.toLowerCase() === lower);
+        if (IGNORED.has(lower))
+            ignored.push(keyword);
+        else if (lower === 'proxyjump' && value.split(',').every((hop) => HOP.test(hop))) {
+            out.options.push({ keyword: 'ProxyJump', value });
+        }
+        else if (lower === 'port' && NUMBER.test(value) && Number(value) >= 1 && Number(value) <= 65_535) {
+            out.port = Number(value);
+        }
+        else if (lower === 'user' && /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(value))
+            out.user = value;
+        else if (lower === 'proxycommand') {
+            const jump = proxyCommandAsJump(value);
+            if (jump === null)
+                errors.push('this ProxyCommand would run as shell on the runner; use ProxyJump');
+            else
+                out.options.push({ keyword: 'ProxyJump', value: jump });
+        }
+        else if (option?.value.test(value))
+            out.options.push({ keyword: option.keyword, value });
+        else
+            errors.push(`the ssh option ${keyword} with this value is not one that fleet-role passes on; remove it`);
+    };
+    while (pending.length > 0) {
+        const word = pending.shift();
+        const flag = /^-([oJpl])(.*)$/s.exec(word);
+        if (flag === null) {
+            if (word === '-C')
+                out.options.push({ keyword: 'Compression', value: 'yes' });
+            else if (word === '-4' || word === '-6')
+                out.options.push({ keyword: 'AddressFamily', value: word === '-4' ? 'inet' : 'inet6' });
+            else
+                errors.push(`the ssh argument ${JSON.stringify(word)} is not one that fleet-role passes on; remove it`);
+            continue;
+        }
+        const value = flag[2] === '' ? pending.shift() : flag[2];
+        if (value === undefined) {
+            errors.push(`the ssh argument ${word} has no value`);
+        }
+        else if (flag[1] === 'o') {
+            const pair = /^\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)$/s.exec(value);
+            if (pair === null)
+                errors.push(`the ssh option ${JSON.stringify(value)} has no value`);
+            else
+                take(pair[1], pair[2].trim());
+        }
+        else
+            take({ J: 'ProxyJump', p: 'Port', l: 'User' }[flag[1]], value);
+    }
+    return { ...out, ignored, errors };
+}
+/** The hop of `ssh [-q] [-p PORT] [-l USER] -W %h:%p HOST` in any order of its words; null for any other command. */
+function proxyCommandAsJump(command) {
+    const unquoted = /^(["'])(.*)\1$/s.exec(command)?.[2] ?? command;
+    const words = splitWords(unquoted);
+    if (words === null || words[0] !== 'ssh')
+        return null;
+    let forwards = false;
+    let host = null;
+    let port = null;
+    let user = null;
+    for (let at = 1; at < words.length; at += 1) {
+        const word = words[at];
+        const value = words[at + 1];
+        if (word === '-W' && value === '%h:%p')
+            forwards = true;
+        else if (word === '-p' && value !== undefined && NUMBER.test(value))
+            port = value;
+        else if (word === '-l' && value !== undefined && /^[A-Za-z0-9_.-]+$/.test(value))
+            user = value;
+        else if (word === '-q')
+            continue;
+        else if (!word.startsWith('-') && host === null) {
+            host = word;
+            continue;
+        }
+        else
+            return null;
+        at += 1;
+    }
+    if (!forwards || host === null)
+        return null;
+    const jump = `${user === null ? '' : `${user}@`}${host}${port === null ? '' : `:${port}`}`;
+    return HOP.test(jump) ? jump : null;
+}
+
+// EXTERNAL MODULE: ./lib/fleet/variables.js
+var variables = __nccwpck_require__(9441);
+;// CONCATENATED MODULE: ./lib/fleet/connection.js
+
+
+/**
+ * The connection of a host by Ansible's connection variables. `ansible_ssh_common_args` and `ansible_ssh_extra_args`
+ * are parsed as words; what fleet-role cannot write to its own ssh config is a `bad-value` problem, because ssh would
+ * run it as shell on the runner.
+ */
+function readConnection(reader) {
+    const type = reader.choice('ansible_connection', ['ssh', 'smart', 'local'], 'ssh');
+    const host = address(reader, 'ansible_host', reader.host.name);
+    const user = reader.string('ansible_user');
+    if (user !== undefined && !isUserName(user)) {
+        reader.problem('bad-value', 'ansible_user', `ansible_user of ${reader.host.name} is no user name; give letters, digits, "_", ".", "-".`);
+    }
+    const args = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'];
+    const parsed = args.map((name) => {
+        const text = reader.string(name);
+        const result = parseSshArguments(text ?? '');
+        for (const error of result.errors) {
+            reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
+        }
+        return result;
+    });
+    const port = reader.integer('ansible_port', 22, 1, 65_535) ?? 22;
+    const portArgument = parsed.map((result) => result.port).findLast((value) => value !== undefined);
+    const userArgument = parsed.map((result) => result.user).findLast((value) => value !== undefined);
+    return {
+        connection: {
+            type: type === 'local' ? 'local' : 'ssh',
+            host,
+            port: reader.get('ansible_port') === undefined ? (portArgument ?? port) : port,
+            user: user ?? userArgument ?? null,
+            become: reader.boolean('ansible_become', false),
+            keyFile: reader.string('ansible_ssh_private_key_file') ?? null,
+            options: parsed.flatMap((result) => result.options),
+        },
+        ignored: [...new Set(parsed.flatMap((result) => result.ignored))],
+    };
+}
+function address(reader, name, fallback) {
+    const text = reader.string(name, fallback);
+    // ssh would read a leading "-" as an option, and "%" as a token of its config.
+    if (/^[A-Za-z0-9_.:[\]-]+$/.test(text) && !text.startsWith('-') && !(0,variables/* hasControlCharacter */.Fd)(text))
+        return text;
+    reader.problem('bad-value', name, `${name} of ${reader.host.name} is no host name or address that ssh can be given safely; give a name or an IP address.`);
+    return fallback;
+}
+/** A name that ssh can be given as a user: it cannot be taken for an option, a token of its config, or two words. */
+function isUserName(text) {
+    return /^[A-Za-z0-9_][A-Za-z0-9_.@$-]*$/.test(text);
+}
+
+
+/***/ }),
+
 /***/ 9155:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
@@ -28673,8 +28907,8 @@ __nccwpck_require__.d(__webpack_exports__, {
 
 // UNUSED EXPORTS: unreadableCluster
 
-// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
-var declared_host = __nccwpck_require__(4224);
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js
+var declared_host = __nccwpck_require__(3111);
 ;// CONCATENATED MODULE: ./lib/fleet/layout.js
 const ORDERED = { layout: 'ordered', serverGroup: null, agentGroup: null };
 // The names in k3s-ansible today, and those that it and its relatives had before.
@@ -29018,236 +29252,16 @@ function describeMachine(host) {
 
 /***/ }),
 
-/***/ 4224:
+/***/ 3111:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
-
-// EXPORTS
-__nccwpck_require__.d(__webpack_exports__, {
-  w: () => (/* binding */ declareHosts),
-  r: () => (/* binding */ isDnsName)
-});
-
-;// CONCATENATED MODULE: ./lib/fleet/ssh-arguments.js
-const IGNORED = new Set([
-    'controlmaster',
-    'controlpath',
-    'controlpersist',
-    'stricthostkeychecking',
-    'userknownhostsfile',
-]);
-const NUMBER = /^\d{1,6}$/;
-const HOP = /^(?:ssh:\/\/)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
-const OPTIONS = [
-    { keyword: 'ConnectTimeout', value: NUMBER },
-    { keyword: 'ServerAliveInterval', value: NUMBER },
-    { keyword: 'ServerAliveCountMax', value: NUMBER },
-    { keyword: 'Compression', value: /^(?:yes|no)$/ },
-    { keyword: 'AddressFamily', value: /^(?:any|inet|inet6)$/ },
-    { keyword: 'IPQoS', value: /^[A-Za-z0-9]+(?: [A-Za-z0-9]+)?$/ },
-];
-/** Splits text into words by the quoting rules of a POSIX shell, without any expansion; null for an open quote. */
-function splitWords(text) {
-    const words = [];
-    let word = null;
-    let at = 0;
-    while (at < text.length) {
-        const char = text[at];
-        if (/\s/.test(char)) {
-            if (word !== null)
-                words.push(word);
-            word = null;
-            at += 1;
-        }
-        else if (char === "'") {
-            const end = text.indexOf("'", at + 1);
-            if (end < 0)
-                return null;
-            word = (word ?? '') + text.slice(at + 1, end);
-            at = end + 1;
-        }
-        else if (char === '"') {
-            word ??= '';
-            at += 1;
-            while (at < text.length && text[at] !== '"') {
-                if (text[at] === '\\' && '"\\$`'.includes(text[at + 1] ?? ' '))
-                    at += 1;
-                word += text[at] ?? '';
-                at += 1;
-            }
-            if (at >= text.length)
-                return null;
-            at += 1;
-        }
-        else {
-            if (char === '\\')
-                at += 1;
-            word = (word ?? '') + (text[at] ?? '');
-            at += 1;
-        }
-    }
-    if (word !== null)
-        words.push(word);
-    return words;
-}
-/**
- * Reads `ansible_ssh_common_args` or `ansible_ssh_extra_args` as words. Only options with a closed set of safe values
- * are taken; a ProxyCommand of the plain form `ssh … -W %h:%p HOST` is read as a ProxyJump.
- */
-function parseSshArguments(text) {
-    const out = {
-        options: [],
-        port: undefined,
-        user: undefined,
-    };
-    const ignored = [];
-    const errors = [];
-    const words = splitWords(text);
-    if (words === null)
-        return { ...out, ignored, errors: ['a quote is not closed'] };
-    const pending = [...words];
-    const take = (keyword, value) => {
-        const lower = keyword.toLowerCase();
-        const option = OPTIONS.find((candidate) => candidate.keyword.toLowerCase() === lower);
-        if (IGNORED.has(lower))
-            ignored.push(keyword);
-        else if (lower === 'proxyjump' && value.split(',').every((hop) => HOP.test(hop))) {
-            out.options.push({ keyword: 'ProxyJump', value });
-        }
-        else if (lower === 'port' && NUMBER.test(value) && Number(value) >= 1 && Number(value) <= 65_535) {
-            out.port = Number(value);
-        }
-        else if (lower === 'user' && /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(value))
-            out.user = value;
-        else if (lower === 'proxycommand') {
-            const jump = proxyCommandAsJump(value);
-            if (jump === null)
-                errors.push('this ProxyCommand would run as shell on the runner; use ProxyJump');
-            else
-                out.options.push({ keyword: 'ProxyJump', value: jump });
-        }
-        else if (option?.value.test(value))
-            out.options.push({ keyword: option.keyword, value });
-        else
-            errors.push(`the ssh option ${keyword} with this value is not one that fleet-role passes on; remove it`);
-    };
-    while (pending.length > 0) {
-        const word = pending.shift();
-        const flag = /^-([oJpl])(.*)$/s.exec(word);
-        if (flag === null) {
-            if (word === '-C')
-                out.options.push({ keyword: 'Compression', value: 'yes' });
-            else if (word === '-4' || word === '-6')
-                out.options.push({ keyword: 'AddressFamily', value: word === '-4' ? 'inet' : 'inet6' });
-            else
-                errors.push(`the ssh argument ${JSON.stringify(word)} is not one that fleet-role passes on; remove it`);
-            continue;
-        }
-        const value = flag[2] === '' ? pending.shift() : flag[2];
-        if (value === undefined) {
-            errors.push(`the ssh argument ${word} has no value`);
-        }
-        else if (flag[1] === 'o') {
-            const pair = /^\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)$/s.exec(value);
-            if (pair === null)
-                errors.push(`the ssh option ${JSON.stringify(value)} has no value`);
-            else
-                take(pair[1], pair[2].trim());
-        }
-        else
-            take({ J: 'ProxyJump', p: 'Port', l: 'User' }[flag[1]], value);
-    }
-    return { ...out, ignored, errors };
-}
-/** The hop of `ssh [-q] [-p PORT] [-l USER] -W %h:%p HOST` in any order of its words; null for any other command. */
-function proxyCommandAsJump(command) {
-    const unquoted = /^(["'])(.*)\1$/s.exec(command)?.[2] ?? command;
-    const words = splitWords(unquoted);
-    if (words === null || words[0] !== 'ssh')
-        return null;
-    let forwards = false;
-    let host = null;
-    let port = null;
-    let user = null;
-    for (let at = 1; at < words.length; at += 1) {
-        const word = words[at];
-        const value = words[at + 1];
-        if (word === '-W' && value === '%h:%p')
-            forwards = true;
-        else if (word === '-p' && value !== undefined && NUMBER.test(value))
-            port = value;
-        else if (word === '-l' && value !== undefined && /^[A-Za-z0-9_.-]+$/.test(value))
-            user = value;
-        else if (word === '-q')
-            continue;
-        else if (!word.startsWith('-') && host === null) {
-            host = word;
-            continue;
-        }
-        else
-            return null;
-        at += 1;
-    }
-    if (!forwards || host === null)
-        return null;
-    const jump = `${user === null ? '' : `${user}@`}${host}${port === null ? '' : `:${port}`}`;
-    return HOP.test(jump) ? jump : null;
-}
-
-// EXTERNAL MODULE: ./lib/fleet/variables.js
-var variables = __nccwpck_require__(9441);
-;// CONCATENATED MODULE: ./lib/fleet/connection.js
-
-
-/**
- * The connection of a host by Ansible's connection variables. `ansible_ssh_common_args` and `ansible_ssh_extra_args`
- * are parsed as words; what fleet-role cannot write to its own ssh config is a `bad-value` problem, because ssh would
- * run it as shell on the runner.
- */
-function readConnection(reader) {
-    const type = reader.choice('ansible_connection', ['ssh', 'smart', 'local'], 'ssh');
-    const host = address(reader, 'ansible_host', reader.host.name);
-    const user = reader.string('ansible_user');
-    if (user !== undefined && !/^[A-Za-z0-9_][A-Za-z0-9_.@$-]*$/.test(user)) {
-        reader.problem('bad-value', 'ansible_user', `ansible_user of ${reader.host.name} is no user name; give letters, digits, "_", ".", "-".`);
-    }
-    const args = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'];
-    const parsed = args.map((name) => {
-        const text = reader.string(name);
-        const result = parseSshArguments(text ?? '');
-        for (const error of result.errors) {
-            reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
-        }
-        return result;
-    });
-    const port = reader.integer('ansible_port', 22, 1, 65_535) ?? 22;
-    const portArgument = parsed.map((result) => result.port).findLast((value) => value !== undefined);
-    const userArgument = parsed.map((result) => result.user).findLast((value) => value !== undefined);
-    return {
-        connection: {
-            type: type === 'local' ? 'local' : 'ssh',
-            host,
-            port: reader.get('ansible_port') === undefined ? (portArgument ?? port) : port,
-            user: user ?? userArgument ?? null,
-            become: reader.boolean('ansible_become', false),
-            keyFile: reader.string('ansible_ssh_private_key_file') ?? null,
-            options: parsed.flatMap((result) => result.options),
-        },
-        ignored: [...new Set(parsed.flatMap((result) => result.ignored))],
-    };
-}
-function address(reader, name, fallback) {
-    const text = reader.string(name, fallback);
-    // ssh would read a leading "-" as an option, and "%" as a token of its config.
-    if (/^[A-Za-z0-9_.:[\]-]+$/.test(text) && !text.startsWith('-') && !(0,variables/* hasControlCharacter */.Fd)(text))
-        return text;
-    reader.problem('bad-value', name, `${name} of ${reader.host.name} is no host name or address that ssh can be given safely; give a name or an IP address.`);
-    return fallback;
-}
-
-// EXTERNAL MODULE: ./lib/fleet/join-url.js
-var join_url = __nccwpck_require__(1058);
-;// CONCATENATED MODULE: ./lib/fleet/declared-host.js
+/* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   r: () => (/* binding */ isDnsName),
+/* harmony export */   w: () => (/* binding */ declareHosts)
+/* harmony export */ });
+/* harmony import */ var _connection_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4134);
+/* harmony import */ var _join_url_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(1058);
+/* harmony import */ var _variables_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(9441);
 
 
 
@@ -29260,11 +29274,11 @@ function declareHosts(inventory, cluster, layout) {
         const found = inventory.hosts.get(member.name);
         if (found === undefined)
             throw new Error(`the inventory lists ${member.name} for ${cluster.name} and has no such host`);
-        return declareHost(new variables/* VariableReader */.Wd(found, member.place, layout), member);
+        return declareHost(new _variables_js__WEBPACK_IMPORTED_MODULE_1__/* .VariableReader */ .Wd(found, member.place, layout), member);
     });
 }
 function declareHost(reader, { name, place, group }) {
-    const own = (variable) => variables/* PREFIX */.H3 + variable;
+    const own = (variable) => _variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3 + variable;
     const portVariable = reader.nameOf('api_port', 'api_port');
     const maxServers = reader.integer(own('max_servers'), DEFAULT_MAX_SERVERS, 1, 99, 'bad-max-servers');
     const settings = {
@@ -29275,7 +29289,7 @@ function declareHost(reader, { name, place, group }) {
     };
     // In the other layout nobody tells k3s a node name: it takes the one that the machine has.
     const nodeName = reader.string(own('node_name')) ?? (reader.layout === 'groups' ? null : name);
-    const { connection, ignored } = readConnection(reader);
+    const { connection, ignored } = (0,_connection_js__WEBPACK_IMPORTED_MODULE_0__/* .readConnection */ .d)(reader);
     const host = {
         name,
         place,
@@ -29311,43 +29325,43 @@ function declareHost(reader, { name, place, group }) {
     return { ...host, problems: reader.problems };
 }
 function readRole(reader) {
-    const variable = `${variables/* PREFIX */.H3}node_role`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_role`;
     const text = reader.string(variable);
     if (text === undefined)
         return null;
     if (text === 'server' || text === 'agent')
         return text;
-    reader.problem('unknown-role', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give server or agent.`);
+    reader.problem('unknown-role', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give server or agent.`);
     return null;
 }
 function readServerUrl(reader) {
-    const variable = `${variables/* PREFIX */.H3}server_url`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}server_url`;
     const text = reader.string(variable);
     if (text === undefined)
         return null;
-    if ((0,join_url/* parseJoinUrl */.l)(text) === null) {
-        reader.problem('bad-join-url', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give https://HOST:PORT with nothing behind it.`);
+    if ((0,_join_url_js__WEBPACK_IMPORTED_MODULE_2__/* .parseJoinUrl */ .l)(text) === null) {
+        reader.problem('bad-join-url', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give https://HOST:PORT with nothing behind it.`);
     }
     return text;
 }
 function readAddress(reader, nodeName, connection) {
-    const variable = `${variables/* PREFIX */.H3}node_address`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_address`;
     const { text: fallback, from } = defaultAddress(reader, nodeName, connection);
     const text = reader.string(variable, fallback).replace(/^\[(.*)\]$/, '$1');
-    if ((0,join_url/* parseJoinUrl */.l)((0,join_url/* joinUrlOf */.v)(text, DEFAULT_API_PORT)) === null) {
+    if ((0,_join_url_js__WEBPACK_IMPORTED_MODULE_2__/* .parseJoinUrl */ .l)((0,_join_url_js__WEBPACK_IMPORTED_MODULE_2__/* .joinUrlOf */ .v)(text, DEFAULT_API_PORT)) === null) {
         // A bad node name is a problem of its own; the address made of it needs no second one.
         if (reader.get(variable) !== undefined) {
-            reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give a name or an IP address.`);
+            reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give a name or an IP address.`);
         }
         else if (from !== null) {
-            reader.problem('bad-value', from.variable, `${from.variable} of ${reader.host.name} gives the address ${(0,variables/* show */.WU)(text)}; give ${from.accepted}.`);
+            reader.problem('bad-value', from.variable, `${from.variable} of ${reader.host.name} gives the address ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give ${from.accepted}.`);
         }
     }
     return text;
 }
 /** The address where `node_address` is not set: made of the node name, or, in the layout of groups, of the connection. */
 function defaultAddress(reader, nodeName, connection) {
-    const variable = `${variables/* PREFIX */.H3}tailnet_domain`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}tailnet_domain`;
     const domain = reader.string(variable, '').replace(/^\.+/, '');
     if (domain !== '' && nodeName !== null) {
         const from = isDnsName(nodeName) ? { variable, accepted: 'a DNS domain' } : null;
@@ -29355,14 +29369,14 @@ function defaultAddress(reader, nodeName, connection) {
     }
     if (reader.layout === 'ordered')
         return { text: nodeName ?? reader.host.name, from: null };
-    if (domain !== '' && reader.get(`${variables/* PREFIX */.H3}node_address`) === undefined) {
-        reader.problem('bad-value', variable, `${variable} makes an address of the node name, and that of ${reader.host.name} is known to the host only; give it ${variables/* PREFIX */.H3}node_name or ${variables/* PREFIX */.H3}node_address.`);
+    if (domain !== '' && reader.get(`${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_address`) === undefined) {
+        reader.problem('bad-value', variable, `${variable} makes an address of the node name, and that of ${reader.host.name} is known to the host only; give it ${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_name or ${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_address.`);
     }
     const named = reader.get('ansible_host') !== undefined;
     return {
         text: connection.host,
         from: named
-            ? { variable: 'ansible_host', accepted: `an address that other nodes can join, or ${variables/* PREFIX */.H3}node_address` }
+            ? { variable: 'ansible_host', accepted: `an address that other nodes can join, or ${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}node_address` }
             : null,
     };
 }
@@ -29370,44 +29384,44 @@ function readEndpoint(reader) {
     const text = reader.layout === 'groups' ? reader.string('api_endpoint')?.replace(/^\[(.*)\]$/, '$1') : undefined;
     if (text === undefined)
         return null;
-    if ((0,join_url/* parseJoinUrl */.l)((0,join_url/* joinUrlOf */.v)(text, DEFAULT_API_PORT)) !== null)
+    if ((0,_join_url_js__WEBPACK_IMPORTED_MODULE_2__/* .parseJoinUrl */ .l)((0,_join_url_js__WEBPACK_IMPORTED_MODULE_2__/* .joinUrlOf */ .v)(text, DEFAULT_API_PORT)) !== null)
         return text;
-    reader.problem('bad-value', 'api_endpoint', `api_endpoint of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give a name or an IP address, without scheme and port.`);
+    reader.problem('bad-value', 'api_endpoint', `api_endpoint of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give a name or an IP address, without scheme and port.`);
     return null;
 }
 function readDirectory(reader) {
-    const variable = `${variables/* PREFIX */.H3}dir`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}dir`;
     const text = reader.string(variable, '~/.github-runner').replace(/(?<=[^/])\/+$/, '');
     if (!/^(?:\/|~\/|~$)/.test(text) || /(?:^|\/)\.\.(?:\/|$)/.test(text) || text.includes(':')) {
         // A colon would split COMPOSE_FILE and a bind mount's short form.
-        reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; give an absolute path, or one that begins with "~/", without ".." and ":".`);
+        reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; give an absolute path, or one that begins with "~/", without ".." and ":".`);
     }
     return text;
 }
 function readComposeName(reader, short, fallback, form) {
-    const variable = variables/* PREFIX */.H3 + short;
+    const variable = _variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3 + short;
     const text = reader.string(variable, fallback);
     if (form.test(text))
         return text;
-    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; Compose and Docker do not take such a name.`);
+    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; Compose and Docker do not take such a name.`);
     return fallback;
 }
 function readDockerContext(reader) {
-    const variable = `${variables/* PREFIX */.H3}docker_context`;
+    const variable = `${_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .PREFIX */ .H3}docker_context`;
     const text = reader.string(variable);
     if (text === undefined)
         return null;
     if (/^[A-Za-z0-9][A-Za-z0-9_.+-]*$/.test(text))
         return text;
-    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,variables/* show */.WU)(text)}; it is no name of a Docker context.`);
+    reader.problem('bad-value', variable, `${variable} of ${reader.host.name} is ${(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .show */ .WU)(text)}; it is no name of a Docker context.`);
     return null;
 }
 function readSources(reader, group, place) {
     const sources = new Map();
     if (group !== null)
-        sources.set(variables/* ROLE_GROUP */.Jc, { ...place, value: group.name, source: `a group of ${group.role}s` });
+        sources.set(_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .ROLE_GROUP */ .Jc, { ...place, value: group.name, source: `a group of ${group.role}s` });
     for (const variable of reader.host.variables.values()) {
-        if (!(0,variables/* isNeeded */.Ad)(variable.name, reader.layout) || reader.get(variable.name) === undefined)
+        if (!(0,_variables_js__WEBPACK_IMPORTED_MODULE_1__/* .isNeeded */ .Ad)(variable.name, reader.layout) || reader.get(variable.name) === undefined)
             continue;
         sources.set(variable.name, {
             file: variable.file,
@@ -29469,8 +29483,8 @@ __nccwpck_require__.d(__webpack_exports__, {
 
 // EXTERNAL MODULE: ./lib/fleet/join-url.js
 var join_url = __nccwpck_require__(1058);
-// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
-var declared_host = __nccwpck_require__(4224);
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js
+var declared_host = __nccwpck_require__(3111);
 // EXTERNAL MODULE: ./lib/fleet/variables.js
 var variables = __nccwpck_require__(9441);
 ;// CONCATENATED MODULE: ./lib/fleet/topology-problems.js
@@ -35062,8 +35076,8 @@ function assumeService(before, runs, guardsVersion) {
     };
 }
 
-// EXTERNAL MODULE: ./lib/fleet/declared-host.js + 2 modules
-var declared_host = __nccwpck_require__(4224);
+// EXTERNAL MODULE: ./lib/fleet/declared-host.js
+var declared_host = __nccwpck_require__(3111);
 ;// CONCATENATED MODULE: ./lib/plan/node-names.js
 
 
@@ -44118,8 +44132,12 @@ class CommitError extends _errors_js__WEBPACK_IMPORTED_MODULE_0__/* .UserError *
 /* harmony export */   F: () => (/* binding */ secretsOf),
 /* harmony export */   s: () => (/* binding */ readSettings)
 /* harmony export */ });
-/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(452);
-/* harmony import */ var _fleet_declare_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(9155);
+/* harmony import */ var _errors_js__WEBPACK_IMPORTED_MODULE_3__ = __nccwpck_require__(452);
+/* harmony import */ var _fleet_connection_js__WEBPACK_IMPORTED_MODULE_0__ = __nccwpck_require__(4134);
+/* harmony import */ var _fleet_declare_js__WEBPACK_IMPORTED_MODULE_1__ = __nccwpck_require__(9155);
+/* harmony import */ var _fleet_variables_js__WEBPACK_IMPORTED_MODULE_2__ = __nccwpck_require__(9441);
+
+
 
 
 const MODES = ['auto', 'plan', 'apply', 'rejoin', 'drift', 'explain'];
@@ -44132,13 +44150,19 @@ function readSettings(read) {
         const value = read(name).trim();
         return value === '' ? null : value;
     };
+    const line = (name) => {
+        const value = text(name);
+        if (value === null || !(0,_fleet_variables_js__WEBPACK_IMPORTED_MODULE_2__/* .hasControlCharacter */ .Fd)(value))
+            return value;
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give one line without control characters.`);
+    };
     const choice = (name, choices, fallback) => {
         const value = text(name);
         if (value === null)
             return fallback;
         const found = choices.find((candidate) => candidate === value);
         if (found === undefined)
-            throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give one of ${choices.join(', ')}.`);
+            throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give one of ${choices.join(', ')}.`);
         return found;
     };
     const boolean = (name, fallback) => {
@@ -44149,36 +44173,36 @@ function readSettings(read) {
             return true;
         if (/^(?:false|False|FALSE)$/.test(value))
             return false;
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give true or false.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give true or false.`);
     };
     const notYet = (name, asked, what) => {
         if (asked)
-            throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} asks for ${what}, which this version of fleet-role does not do; remove it.`);
+            throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} asks for ${what}, which this version of fleet-role does not do; remove it.`);
     };
     const settings = {
         mode: choice('mode', MODES, 'auto'),
-        host: text('host'),
-        repository: text('repository'),
-        ref: text('ref'),
-        baseRef: text('base-ref'),
-        branch: text('branch'),
+        host: line('host'),
+        repository: line('repository'),
+        ref: line('ref'),
+        baseRef: line('base-ref'),
+        branch: line('branch'),
         token: text('token'),
-        inventory: text('inventory'),
-        playbookDir: text('playbook-dir'),
+        inventory: line('inventory'),
+        playbookDir: line('playbook-dir'),
         clusterGroups: readGroups(text('cluster-groups')),
         layout: choice('layout', ['auto', 'ordered', 'groups'], 'auto'),
-        serverGroup: text('server-group'),
-        agentGroup: text('agent-group'),
+        serverGroup: line('server-group'),
+        agentGroup: line('agent-group'),
         vaultPassword: text('vault-password'),
         observe: boolean('observe', false),
         sshPrivateKey: text('ssh-private-key'),
         sshKnownHosts: text('ssh-known-hosts'),
-        sshUser: text('ssh-user'),
+        sshUser: userName(line('ssh-user')),
         checkRun: boolean('check-run', true),
-        checkName: text('check-name'),
+        checkName: line('check-name'),
         rollout: choice('rollout', ['changed', 'servers', 'all'], 'changed'),
         drain: choice('drain', ['wait', 'evict', 'none'], 'wait'),
-        runnerSelector: text('runner-selector') ?? 'actions-ephemeral-runner=True',
+        runnerSelector: line('runner-selector') ?? 'actions-ephemeral-runner=True',
         drainTimeout: duration('drain-timeout', text('drain-timeout'), 3600, 1),
         // k3s may need most of five minutes for one membership change (facts 1.4 and 2.13).
         stepTimeout: duration('step-timeout', text('step-timeout'), 600, 300),
@@ -44197,37 +44221,42 @@ function readSettings(read) {
     checkLayout(settings);
     const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';
     if (ofOneHost && settings.host === null) {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input host is empty, and mode: ${settings.mode} needs the inventory name of one host.`);
     }
     if (settings.host !== null && !ofOneHost) {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo('The input host goes with mode: rejoin or explain; remove it.');
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo('The input host goes with mode: rejoin or explain; remove it.');
     }
     return settings;
 }
 function checkLayout({ layout, clusterGroups, serverGroup, agentGroup }) {
     if (layout === 'ordered' && (serverGroup !== null || agentGroup !== null)) {
         const name = serverGroup === null ? 'agent-group' : 'server-group';
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} goes with layout: groups; remove it, or layout: ordered.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} goes with layout: groups; remove it, or layout: ordered.`);
     }
     if (layout === 'groups' && clusterGroups.length > 1) {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input cluster-groups names ${clusterGroups.length} groups, and layout: groups reads one cluster; name one group.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input cluster-groups names ${clusterGroups.length} groups, and layout: groups reads one cluster; name one group.`);
     }
     if (serverGroup !== null && serverGroup === agentGroup) {
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The inputs server-group and agent-group both name ${quote(serverGroup)}; a host has one role: name two groups.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The inputs server-group and agent-group both name ${quote(serverGroup)}; a host has one role: name two groups.`);
     }
+}
+function userName(value) {
+    if (value === null || (0,_fleet_connection_js__WEBPACK_IMPORTED_MODULE_0__/* .isUserName */ .R)(value))
+        return value;
+    throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ssh-user is ${quote(value)}; give a user name of letters, digits, "_", ".", "-".`);
 }
 function readGroups(value) {
     if (value === null)
-        return [_fleet_declare_js__WEBPACK_IMPORTED_MODULE_0__/* .DEFAULT_CLUSTER_GROUP */ .pT];
+        return [_fleet_declare_js__WEBPACK_IMPORTED_MODULE_1__/* .DEFAULT_CLUSTER_GROUP */ .pT];
     const names = value
         .split(/[,\r\n]+/)
         .map((name) => name.trim())
         .filter((name) => name !== '');
     if (names.length === 0)
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo('The input cluster-groups names no group; give group names by comma or one a line.');
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo('The input cluster-groups names no group; give group names by comma or one a line.');
     const twice = names.find((name, index) => names.indexOf(name) !== index);
     if (twice !== undefined)
-        throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input cluster-groups names ${quote(twice)} twice.`);
+        throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input cluster-groups names ${quote(twice)} twice.`);
     return names;
 }
 /** Seconds; `90`, `90s`, `5m`, `1h`. */
@@ -44239,7 +44268,7 @@ function duration(name, value, fallback, min) {
     // A timer of Node.js holds 2^31 milliseconds; 24 days are more than any run has.
     if (seconds >= min && seconds <= 2_000_000)
         return seconds;
-    throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give seconds, or a number with s, m or h, of at least ${min} seconds.`);
+    throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give seconds, or a number with s, m or h, of at least ${min} seconds.`);
 }
 function wholeNumber(name, value, fallback, min, max) {
     if (value === null)
@@ -44247,7 +44276,7 @@ function wholeNumber(name, value, fallback, min, max) {
     const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
     if (number >= min && number <= max)
         return number;
-    throw new _errors_js__WEBPACK_IMPORTED_MODULE_1__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give a whole number from ${min} to ${max}.`);
+    throw new _errors_js__WEBPACK_IMPORTED_MODULE_3__/* .UserError */ .yo(`The input ${name} is ${quote(value)}; give a whole number from ${min} to ${max}.`);
 }
 function quote(value) {
     const text = JSON.stringify(value);

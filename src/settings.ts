@@ -1,6 +1,8 @@
 import { UserError } from './errors.js';
+import { isUserName } from './fleet/connection.js';
 import { DEFAULT_CLUSTER_GROUP } from './fleet/declare.js';
 import type { LayoutInputs } from './fleet/layout.js';
+import { hasControlCharacter } from './fleet/variables.js';
 import type { Mode } from './plan/plan.js';
 
 /** Every input of the Action, checked and typed. An empty input is its default; no other file knows an input's name. */
@@ -53,6 +55,11 @@ export function readSettings(read: (name: string) => string): Settings {
     const value = read(name).trim();
     return value === '' ? null : value;
   };
+  const line = (name: string): string | null => {
+    const value = text(name);
+    if (value === null || !hasControlCharacter(value)) return value;
+    throw new UserError(`The input ${name} is ${quote(value)}; give one line without control characters.`);
+  };
   const choice = <T extends string>(name: string, choices: readonly T[], fallback: T): T => {
     const value = text(name);
     if (value === null) return fallback;
@@ -77,28 +84,28 @@ export function readSettings(read: (name: string) => string): Settings {
 
   const settings: Settings = {
     mode: choice('mode', MODES, 'auto'),
-    host: text('host'),
-    repository: text('repository'),
-    ref: text('ref'),
-    baseRef: text('base-ref'),
-    branch: text('branch'),
+    host: line('host'),
+    repository: line('repository'),
+    ref: line('ref'),
+    baseRef: line('base-ref'),
+    branch: line('branch'),
     token: text('token'),
-    inventory: text('inventory'),
-    playbookDir: text('playbook-dir'),
+    inventory: line('inventory'),
+    playbookDir: line('playbook-dir'),
     clusterGroups: readGroups(text('cluster-groups')),
     layout: choice('layout', ['auto', 'ordered', 'groups'], 'auto'),
-    serverGroup: text('server-group'),
-    agentGroup: text('agent-group'),
+    serverGroup: line('server-group'),
+    agentGroup: line('agent-group'),
     vaultPassword: text('vault-password'),
     observe: boolean('observe', false),
     sshPrivateKey: text('ssh-private-key'),
     sshKnownHosts: text('ssh-known-hosts'),
-    sshUser: text('ssh-user'),
+    sshUser: userName(line('ssh-user')),
     checkRun: boolean('check-run', true),
-    checkName: text('check-name'),
+    checkName: line('check-name'),
     rollout: choice('rollout', ['changed', 'servers', 'all'], 'changed'),
     drain: choice('drain', ['wait', 'evict', 'none'], 'wait'),
-    runnerSelector: text('runner-selector') ?? 'actions-ephemeral-runner=True',
+    runnerSelector: line('runner-selector') ?? 'actions-ephemeral-runner=True',
     drainTimeout: duration('drain-timeout', text('drain-timeout'), 3600, 1),
     // k3s may need most of five minutes for one membership change (facts 1.4 and 2.13).
     stepTimeout: duration('step-timeout', text('step-timeout'), 600, 300),
@@ -142,6 +149,11 @@ function checkLayout({ layout, clusterGroups, serverGroup, agentGroup }: Setting
       `The inputs server-group and agent-group both name ${quote(serverGroup)}; a host has one role: name two groups.`,
     );
   }
+}
+
+function userName(value: string | null): string | null {
+  if (value === null || isUserName(value)) return value;
+  throw new UserError(`The input ssh-user is ${quote(value)}; give a user name of letters, digits, "_", ".", "-".`);
 }
 
 function readGroups(value: string | null): readonly string[] {

@@ -18,7 +18,7 @@ export function readConnection(reader: VariableReader): ReadConnection {
   const type = reader.choice('ansible_connection', ['ssh', 'smart', 'local'], 'ssh');
   const host = address(reader, 'ansible_host', reader.host.name);
   const user = reader.string('ansible_user');
-  if (user !== undefined && !/^[A-Za-z0-9_][A-Za-z0-9_.@$-]*$/.test(user)) {
+  if (user !== undefined && !isUserName(user)) {
     reader.problem(
       'bad-value',
       'ansible_user',
@@ -61,4 +61,9 @@ function address(reader: VariableReader, name: string, fallback: string): string
     `${name} of ${reader.host.name} is no host name or address that ssh can be given safely; give a name or an IP address.`,
   );
   return fallback;
+}
+
+/** A name that ssh can be given as a user: it cannot be taken for an option, a token of its config, or two words. */
+export function isUserName(text: string): boolean {
+  return /^[A-Za-z0-9_][A-Za-z0-9_.@$-]*$/.test(text);
 }

@@ -1,4 +1,14 @@
-import { chmodSync, mkdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+} from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { asset } from '../../src/assets.js';
 import { hasShell, LocalHost, SHELLS, step } from './helpers.js';
@@ -199,6 +209,15 @@ describe.each(SHELLS.filter(hasShell))('files of a host whose sh is %s', (shell)
       utimesSync(`${lock()}.old`, 1, 1);
       expect((await host.do([step('write-role', 'server')])).failed).toBeNull();
       expect(host.files()).toEqual(['docker-compose.yml', 'fleet-role.d', 'fleet-role.d/role']);
+    });
+
+    it('is not taken inside a directory of its name, which would lock nothing', async () => {
+      host.write('fleet-role.d/role', 'agent\n');
+      mkdirSync(lock());
+      const result = await host.do([step('write-role', 'server')]);
+      expect(result.failed?.message).toMatch(/\.fleet-role\.lock is not a lock of fleet-role; remove it/);
+      expect(readdirSync(lock())).toEqual([]);
+      expect(host.read('fleet-role.d/role')).toBe('agent\n');
     });
 
     it('is not taken for a look', async () => {

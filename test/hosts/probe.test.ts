@@ -100,16 +100,20 @@ describe.each(SHELLS.filter(hasShell))('looking at a host whose sh is %s', (shel
     const id = 'c0ffee1234567890';
     writeFileSync(join(host.base, 'k3s'), '#!/bin/sh\nsleep 600\n', { mode: 0o755 });
     writeFileSync(join(host.base, 'k3s-server (x) y'), '#!/bin/sh\nsleep 600\n', { mode: 0o755 });
+    writeFileSync(join(host.base, 'k3s-entrypoint'), '#!/bin/sh\nsleep 600\n', { mode: 0o755 });
     const family = await Family.start(id, [
       `sh -c '${host.base}/k3s & wait' & echo $!`,
       `sh -c 'sh -c "\\"${host.base}/k3s-server (x) y\\" & wait" & wait' & echo $!`,
       'sleep 600 & echo $!',
+      `sh -c '${host.base}/k3s-entrypoint & wait' & echo $!`,
     ]);
     try {
-      const [running = 0, below = 0, idle = 0] = family.pids;
+      const [running = 0, below = 0, idle = 0, waiting = 0] = family.pids;
       expect(await state({ id }, running)).toBe('running');
       expect(await state({ id }, below)).toBe('running');
       expect(await state({ id }, idle)).toBe('idle');
+      // An entrypoint that is only called like k3s.
+      expect(await state({ id }, waiting)).toBe('idle');
       // A process of that number that is not the container's: the engine runs on another machine.
       expect(await state({ id: 'decafbad12345678' }, running)).toBe('unknown');
       expect(await state({ id }, process.pid)).toBe('unknown');

@@ -168,7 +168,9 @@ holds_k3s() {
       split(substr($0, close_at + 2), field, " ")
       pid = substr($0, 1, open - 2)
       parent[pid] = field[2]
-      if (substr($0, open + 1, 3) == "k3s" && field[1] != "Z") k3s[pid] = 1
+      # The names that k3s gives its processes; an entrypoint may be called k3s-… too.
+      name = substr($0, open + 1, close_at - open - 1)
+      if (name ~ /^k3s(-server|-agent)?( |$)/ && field[1] != "Z") k3s[pid] = 1
     }
     END {
       for (pid in k3s) {

@@ -160,6 +160,11 @@ lock() {
   lock_owner=$$.$start_of.$boot_id
   lock_tries=0
   while :; do
+    # The link would be made inside a directory, and lock nothing.
+    if [ -e "$lock_path" ] && [ ! -L "$lock_path" ]; then
+      fail "cannot lock $directory: $lock_path is not a lock of fleet-role; remove it"
+      return 1
+    fi
     lock_said=$(ln -s "$lock_owner" "$lock_path" 2>&1) && break
     lock_holder=$(readlink "$lock_path" 2>/dev/null)
     if [ -z "$lock_holder" ] && { [ "$lock_tries" -gt 0 ] || [ ! -w "$directory" ]; }; then

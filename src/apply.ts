@@ -66,7 +66,15 @@ export async function observe(input: PlanInput, options: ApplyOptions): Promise<
   const seen = await Promise.all(
     entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)] as const)),
   );
-  const observed: Observation = { at, observed: true, hosts: new Map(seen), nodes: null, run: { done: [] } };
+  const observed: Observation = {
+    at,
+    observed: true,
+    hosts: new Map(seen),
+    servers: new Map(),
+    nodes: null,
+    record: null,
+    run: { done: [] },
+  };
   return { ...observed, nodes: await observeNodes(input, observed, options) };
 }
 

@@ -4,7 +4,7 @@ import { type ApplyOptions, applyCluster, type CarriedOut, observe } from '../sr
 import type { Host } from '../src/fleet/fleet.js';
 import type { PlanInput } from '../src/plan/make-plan.js';
 import { nextSteps, predict } from '../src/plan/next-steps.js';
-import { type HostObservation, known, type Observation, unknown } from '../src/plan/observation.js';
+import { type HostObservation, known, type Observation, PLAIN_NODE, unknown } from '../src/plan/observation.js';
 import type { Step, StepState } from '../src/plan/step.js';
 import { bare, inputOf, intent, service, settled } from './plan/worlds.js';
 
@@ -25,7 +25,15 @@ class World {
   constructor(input: PlanInput, make: (host: Host) => HostObservation) {
     this.#input = input;
     const all = input.desired.hosts.map(({ host }) => [host.name, make(host)] as const);
-    this.observed = { at: 0, observed: true, hosts: new Map(all), nodes: null, run: { done: [] } };
+    this.observed = {
+      at: 0,
+      observed: true,
+      hosts: new Map(all),
+      servers: new Map(),
+      nodes: null,
+      record: null,
+      run: { done: [] },
+    };
   }
 
   see(name: string): HostObservation {
@@ -174,7 +182,7 @@ describe('a leaving agent', () => {
     const world = new World(inputOf(head, { groupVars: on, hosts: without }), settled);
     world.observed = {
       ...world.observed,
-      nodes: known(new Map([['n5', { ready: true, unschedulable: false, cordonedBy: null }]])),
+      nodes: known(new Map([['n5', PLAIN_NODE]])),
     };
     return world;
   };

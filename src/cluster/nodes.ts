@@ -1,4 +1,4 @@
-import { known, type NodeObservation, type Observation, unknown } from '../plan/observation.js';
+import { known, type NodeObservation, type Observation, PLAIN_NODE, unknown } from '../plan/observation.js';
 import type { Kubectl } from './kubectl.js';
 
 /** Our cordon carries the run that made it: whoever finds it on a node that no step needs may lift it. */
@@ -36,7 +36,7 @@ export async function readNodes(kubectl: Kubectl): Promise<NonNullable<Observati
       Array.isArray(conditions) &&
       conditions.some((condition) => at(condition, 'type') === 'Ready' && at(condition, 'status') === 'True');
     const cordonedBy = stringAt(item, 'metadata', 'annotations', CORDON_ANNOTATION);
-    nodes.set(name, { ready, unschedulable: at(item, 'spec', 'unschedulable') === true, cordonedBy });
+    nodes.set(name, { ...PLAIN_NODE, ready, unschedulable: at(item, 'spec', 'unschedulable') === true, cordonedBy });
   }
   return known(nodes);
 }

@@ -92,6 +92,11 @@ function read(host: Host, answer: Answer): HostObservation {
     tombstone: NOT_LOOKED_INSIDE,
     setAside: NOT_LOOKED_INSIDE,
     token: NOT_LOOKED_INSIDE,
+    keptPolicy: { kind: 'absent' },
+    oneFileSystem: NOT_LOOKED_INSIDE,
+    passwordShared: NOT_LOOKED_INSIDE,
+    tlsSans: null,
+    unsteerable: null,
   };
   return reached;
 }

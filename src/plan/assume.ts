@@ -5,6 +5,7 @@ import {
   known,
   type NodeObservation,
   type Observation,
+  PLAIN_NODE,
   type ReachedHost,
   type ServiceObservation,
 } from './observation.js';
@@ -20,10 +21,10 @@ export function assumeBase(desired: Desired, guardsVersion: string): Observation
   if (desired.base !== null) {
     for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
     for (const { nodeName } of desired.base.hosts) {
-      if (nodeName !== null) nodes.set(nodeName, { ready: true, unschedulable: false, cordonedBy: null });
+      if (nodeName !== null) nodes.set(nodeName, PLAIN_NODE);
     }
   }
-  return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
+  return { at: 0, observed: false, hosts, servers: new Map(), nodes: known(nodes), record: null, run: { done: [] } };
 }
 
 function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string): ReachedHost {
@@ -49,6 +50,11 @@ function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string)
     tombstone: known(false),
     setAside: known(false),
     token: known(true),
+    keptPolicy: { kind: 'absent' },
+    oneFileSystem: known(true),
+    passwordShared: known(true),
+    tlsSans: null,
+    unsteerable: null,
   };
 }
 

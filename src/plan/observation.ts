@@ -116,21 +116,38 @@ export interface ReachedHost {
    * too where only `.env`, or (k3s having no container yet) the agent's container has one.
    */
   readonly token: Known<boolean>;
+  /** `restart-policy` in the role directory: the policy that was found before ours set it to `no`. */
+  readonly keptPolicy: FileState;
+  /** `server/db` and the place of `server/db.demoted` are on one file system (rule 13). */
+  readonly oneFileSystem: Known<boolean>;
+  /** /etc/rancher/node is a mount in both services: the node password is the same in both roles (fact 4.7). */
+  readonly passwordShared: Known<boolean>;
+  /** `K3S_TLS_SAN_LIST` in `.env` (native: the environment file), trimmed; null when empty or absent. */
+  readonly tlsSans: string | null;
+  /** Why the services of this host cannot be steered, with the way out (native: a `server` in config.yaml); else null. */
+  readonly unsteerable: string | null;
 }
 
 export type HostObservation = ReachedHost | Unreachable;
 
-/** What hosts and cluster report at one moment, or what an unobserved plan assumes. */
-export interface Observation {
-  /** Milliseconds since 1970, read once. */
-  readonly at: number;
-  /** False: assumed from the base commit, nothing was contacted. */
-  readonly observed: boolean;
-  /** By inventory name: hosts of the head and leaving hosts of the base. A host that is missing was not looked at. */
-  readonly hosts: ReadonlyMap<string, HostObservation>;
-  /** The cluster's Nodes by node name, as one server told them; null when nothing asked for them. */
-  readonly nodes: Known<ReadonlyMap<string, NodeObservation>> | null;
-  readonly run: RunMemory;
+/** One etcd member as `/db/info` lists it (fact 6.2). Its id is left out: JavaScript would round it (fact 6.3). */
+export interface Member {
+  /** `NODENAME-8HEX` (fact 1.1); "" while it has not started. */
+  readonly name: string;
+  /** The node name in `name`; null where `name` has not k3s's form. */
+  readonly nodeName: string | null;
+  /** Hosts (no scheme, no port) of its peer URLs. */
+  readonly addresses: readonly string[];
+  readonly learner: boolean;
+}
+
+/** What the API of one server answered. */
+export interface ServerObservation {
+  /** UID of namespace kube-system (fact 6.1). */
+  readonly identity: Known<string>;
+  readonly members: Known<readonly Member[]>;
+  /** Its /readyz, etcd checks included, said ok. */
+  readonly ready: Known<boolean>;
 }
 
 /** A Kubernetes Node. */
@@ -140,6 +157,68 @@ export interface NodeObservation {
   readonly unschedulable: boolean;
   /** The run whose cordon it is, by our annotation; null when it is not ours. */
   readonly cordonedBy: string | null;
+  /** The label key node-role.kubernetes.io/etcd is there. */
+  readonly etcdLabel: boolean;
+  /** Condition EtcdIsVoter; null where this k3s writes none. */
+  readonly isVoter: boolean | null;
+  /** Annotation etcd.k3s.cattle.io/node-name: its member's name. */
+  readonly memberName: string | null;
+  /** Annotation etcd.k3s.cattle.io/node-address. */
+  readonly memberAddress: string | null;
+  /** Annotation etcd.k3s.cattle.io/removed-node-name. A stale one swallows the next removal (fact 1.7). */
+  readonly removedName: string | null;
+  /** Annotation etcd.k3s.cattle.io/remove is "true". */
+  readonly removeAsked: boolean;
+  /** Any server label, etcd annotation or encryption hash that `clean-node` would take away (fact 3.6). */
+  readonly serverTraces: boolean;
+  readonly internalAddress: string | null;
+  /** kubeletVersion, such as v1.33.4+k3s1. */
+  readonly version: string | null;
+}
+
+/** A Node that is ready and has nothing of a server. */
+export const PLAIN_NODE: NodeObservation = {
+  ready: true,
+  unschedulable: false,
+  cordonedBy: null,
+  etcdLabel: false,
+  isVoter: null,
+  memberName: null,
+  memberAddress: null,
+  removedName: null,
+  removeAsked: false,
+  serverTraces: false,
+  internalAddress: null,
+  version: null,
+};
+
+/** The ConfigMap kube-system/fleet-role: what was applied to this cluster. */
+export interface RecordObservation {
+  /** The last complete commit; null: none yet, which counts as no record except for rule 12. */
+  readonly commit: string | null;
+  /** The commit that was last begun. */
+  readonly started: string | null;
+  readonly repository: string;
+  readonly group: string;
+  readonly identity: string;
+  readonly run: string;
+}
+
+/** What hosts and cluster report at one moment, or what an unobserved plan assumes. */
+export interface Observation {
+  /** Milliseconds since 1970, read once. */
+  readonly at: number;
+  /** False: assumed from the base commit, nothing was contacted. */
+  readonly observed: boolean;
+  /** By inventory name: hosts of the head and leaving hosts of the base. A host that is missing was not looked at. */
+  readonly hosts: ReadonlyMap<string, HostObservation>;
+  /** By inventory name: what the API of every host whose k3s server runs said. */
+  readonly servers: ReadonlyMap<string, ServerObservation>;
+  /** The cluster's Nodes by node name, as one server told them; null when nothing asked for them. */
+  readonly nodes: Known<ReadonlyMap<string, NodeObservation>> | null;
+  /** Null when nothing asked for it; known(null): there is none. */
+  readonly record: Known<RecordObservation | null> | null;
+  readonly run: RunMemory;
 }
 
 /** What this run has done so far: rules about "first in this run" need no memory inside. */

@@ -5,7 +5,7 @@ import type { Host } from '../../src/fleet/fleet.js';
 import { assumeBase } from '../../src/plan/assume.js';
 import { makePlan, type PlanInput } from '../../src/plan/make-plan.js';
 import { withReportedNames } from '../../src/plan/node-names.js';
-import { known, type Observation, type ReachedHost } from '../../src/plan/observation.js';
+import { known, type Observation, PLAIN_NODE, type ReachedHost } from '../../src/plan/observation.js';
 import { NO_BASE, prepare } from '../../src/plan/prepare.js';
 import { sketchInventory, type Variables } from '../helpers/inventory.js';
 import { BASE, bare, HEAD, intent } from '../plan/worlds.js';
@@ -37,10 +37,8 @@ function observed(of: PlanInput, names: Readonly<Record<string, string>>): Obser
     const nodeName = names[host.name];
     return [host.name, bare(host.role, nodeName === undefined ? {} : { nodeName })];
   });
-  const nodes = known(
-    new Map(Object.values(names).map((name) => [name, { ready: true, unschedulable: false, cordonedBy: null }])),
-  );
-  return { at: 0, observed: true, hosts: new Map(hosts), nodes, run: { done: [] } };
+  const nodes = known(new Map(Object.values(names).map((name) => [name, PLAIN_NODE])));
+  return { at: 0, observed: true, hosts: new Map(hosts), servers: new Map(), nodes, record: null, run: { done: [] } };
 }
 
 describe('a node name that only the host knows', () => {

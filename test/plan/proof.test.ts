@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { known } from '../../src/plan/observation.js';
+import { known, PLAIN_NODE } from '../../src/plan/observation.js';
 import { bare, five, inputOf, notes, observeAll, on, plan, refusals, service, settled, steps, url } from './worlds.js';
 
 describe('what is not proved', () => {
@@ -100,7 +100,7 @@ describe('what is not proved', () => {
     );
     const made = plan(base, head, {
       ...seen,
-      nodes: known(new Map([['n5', { ready: true, unschedulable: false, cordonedBy: null }]])),
+      nodes: known(new Map([['n5', PLAIN_NODE]])),
     });
     expect(refusals(made)).toEqual(['adoption n5']);
     expect(steps(made, 'n5')).toEqual([]);
@@ -112,7 +112,7 @@ describe('what is not proved', () => {
     const seen = observeAll(inputOf(base, head), settled);
     const made = plan(base, head, {
       ...seen,
-      nodes: known(new Map([['ip-10-0-0-5', { ready: true, unschedulable: false, cordonedBy: null }]])),
+      nodes: known(new Map([['ip-10-0-0-5', PLAIN_NODE]])),
     });
     expect(refusals(made)).toEqual(['unknown-node n5']);
     expect(made.refusals[0]?.message).toContain('ip-10-0-0-5');
@@ -122,7 +122,7 @@ describe('what is not proved', () => {
   it('makes the directory that a leaving host needs for its fence, and deletes the Node of one whose project is gone', () => {
     const base = { groupVars: on, hosts: five };
     const head = { groupVars: on, hosts: { n1: {}, n2: {}, n3: {}, n4: five.n4 } };
-    const nodes = known(new Map([['n5', { ready: false, unschedulable: false, cordonedBy: null }]]));
+    const nodes = known(new Map([['n5', { ...PLAIN_NODE, ready: false }]]));
     const of = (more: Parameters<typeof bare>[1]) =>
       plan(base, head, {
         ...observeAll(inputOf(base, head), (host) => (host.name === 'n5' ? bare('agent', more) : settled(host))),

@@ -77,6 +77,11 @@ export function bare(role: 'server' | 'agent' | null, more: Partial<ReachedHost>
     tombstone: known(false),
     setAside: known(false),
     token: known(true),
+    keptPolicy: { kind: 'absent' },
+    oneFileSystem: known(true),
+    passwordShared: known(true),
+    tlsSans: null,
+    unsteerable: null,
     ...more,
   };
 }
@@ -95,7 +100,15 @@ export function settled(host: Host): ReachedHost {
 }
 
 export function observation(hosts: Readonly<Record<string, HostObservation>>): Observation {
-  return { at: 0, observed: true, hosts: new Map(Object.entries(hosts)), nodes: null, run: { done: [] } };
+  return {
+    at: 0,
+    observed: true,
+    hosts: new Map(Object.entries(hosts)),
+    servers: new Map(),
+    nodes: null,
+    record: null,
+    run: { done: [] },
+  };
 }
 
 /** Every head host of the input, each as `make` has it. */

@@ -1,6 +1,6 @@
 import type { LimitFunction } from 'p-limit';
 import type { Host } from './fleet/fleet.js';
-import { hostsToContact, type Intent, needsNodes, type World } from './plan/desired.js';
+import { hostsToContact, type Intent, type World } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
 import { nextSteps } from './plan/next-steps.js';
 import { notesOf } from './plan/notes.js';
@@ -84,7 +84,6 @@ async function observeNodes(
   observed: Observation,
   options: ApplyOptions,
 ): Promise<Observation['nodes']> {
-  if (!needsNodes(input.desired)) return null;
   const through = spokesman({ desired: input.desired, observed });
   return through === null ? unknown('no declared server was seen running k3s') : options.cluster.nodes(through);
 }

@@ -182,6 +182,12 @@ function intentOf(
     installGuards: settings.installGuards,
     drain: settings.drain,
     guardsVersion,
+    forceUnreachable: false,
+    allowRollback: false,
+    head: '',
+    repository: '',
+    relation: 'none',
+    runsOn: null,
   };
 }
 

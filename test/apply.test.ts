@@ -197,7 +197,7 @@ describe('a leaving agent', () => {
     const stage = (observed: Observation) =>
       nextSteps({ desired: input.desired, observed, intent }).now.map((step) => step.action);
     expect(stage({ ...fenced, hosts: all })).toEqual(['drain']);
-    const drained = { ...fenced, hosts: all, run: { done: [{ action: 'drain', host: 'n5' }] } };
+    const drained = { ...fenced, hosts: all, run: { done: [{ action: 'drain', host: 'n5', service: null }] } };
     expect(stage(drained)).toEqual(['stop-service']);
     const stopped = new Map(all).set('n5', {
       ...n5,

@@ -1,30 +1,79 @@
-import type { Host } from '../fleet/fleet.js';
+import type { Cluster, Host } from '../fleet/fleet.js';
 import { anyPublishes, type Desired, type DesiredHost } from './desired.js';
 import type { FileState } from './observation.js';
 import {
   known,
+  type Member,
   type NodeObservation,
   type Observation,
   PLAIN_NODE,
   type ReachedHost,
+  type ServerObservation,
   type ServiceObservation,
+  unknown,
 } from './observation.js';
+
+/** The identity and the commit that stand for those of a fleet that nobody looked at. */
+const ASSUMED = 'assumed';
 
 /**
  * What an unobserved plan assumes: the fleet is as the base declares and healthy. Every host is reached and
- * provisioned, the service of its role runs and the other is absent; where the base's controller is on, files and
- * override are as the base gives them and the guards are in force; where it is off, only what publishing hosts have.
+ * provisioned, the service of its role runs and the other is absent, every declared server votes in one cluster; where
+ * the base's controller is on, there is a complete record, files and override are as the base gives them and the guards
+ * are in force; where it is off, only what publishing hosts have.
  */
 export function assumeBase(desired: Desired, guardsVersion: string): Observation {
   const hosts = new Map<string, ReachedHost>();
   const nodes = new Map<string, NodeObservation>();
-  if (desired.base !== null) {
+  const { base } = desired;
+  if (base !== null) {
     for (const entry of desired.hosts) hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
-    for (const { nodeName } of desired.base.hosts) {
-      if (nodeName !== null) nodes.set(nodeName, PLAIN_NODE);
-    }
+    for (const host of base.hosts) nodes.set(nodeName(host), assumeNode(host, base));
   }
-  return { at: 0, observed: false, hosts, servers: new Map(), nodes: known(nodes), record: null, run: { done: [] } };
+  const adopted = base?.controller === true;
+  const record = {
+    commit: ASSUMED,
+    started: ASSUMED,
+    repository: '',
+    group: desired.cluster.name,
+    identity: ASSUMED,
+    run: '',
+  };
+  return {
+    at: 0,
+    observed: false,
+    hosts,
+    servers: assumeServers(desired),
+    nodes: known(nodes),
+    record: known(adopted ? record : null),
+    run: { done: [] },
+  };
+}
+
+function nodeName(host: Host): string {
+  return host.nodeName ?? host.name;
+}
+
+/** Every declared server of the base that still is an entry answers and lists all of them. */
+function assumeServers({ base, hosts }: Desired): ReadonlyMap<string, ServerObservation> {
+  if (base === null || base.bootstrap === null) return new Map();
+  const members = base.hosts.filter((host) => host.role === 'server').map(assumeMember);
+  const list = base.datastore === 'etcd' ? known(members) : unknown('a cluster on SQLite has no members');
+  const server: ServerObservation = { identity: known(ASSUMED), members: list, ready: known(true) };
+  return new Map(
+    hosts.flatMap(({ host, before }) => (before?.role === 'server' ? [[host.name, server] as const] : [])),
+  );
+}
+
+function assumeMember(host: Host): Member {
+  return { name: `${nodeName(host)}-00000000`, nodeName: nodeName(host), addresses: [], learner: false };
+}
+
+function assumeNode(host: Host, base: Cluster): NodeObservation {
+  if (host.role !== 'server') return PLAIN_NODE;
+  if (base.datastore !== 'etcd') return { ...PLAIN_NODE, serverTraces: true };
+  const memberName = assumeMember(host).name;
+  return { ...PLAIN_NODE, etcdLabel: true, isVoter: true, memberName, serverTraces: true };
 }
 
 function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string): ReachedHost {
@@ -38,7 +87,7 @@ function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string)
     roleDirectory,
     role: fileOf(before?.roleFile ?? null),
     joinUrl: before?.roleFile == null ? { kind: 'absent' } : fileOf(before.joinUrlFile ?? ''),
-    cluster: { kind: 'absent' },
+    cluster: fileOf(before?.roleFile === 'server' ? ASSUMED : null),
     guardsInstalled: publishes ? guardsVersion : null,
     override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
     environment: { k3s: null, 'k3s-agent': null },
@@ -53,7 +102,7 @@ function assumeHost(desired: Desired, entry: DesiredHost, guardsVersion: string)
     keptPolicy: { kind: 'absent' },
     oneFileSystem: known(true),
     passwordShared: known(true),
-    tlsSans: null,
+    tlsSans: before?.role === 'server' ? before.tlsSans.join(' ') : null,
     unsteerable: null,
   };
 }

@@ -1,6 +1,7 @@
 import type { Pairs } from '../fleet/causes.js';
 import type { Cluster, Host } from '../fleet/fleet.js';
-import type { Observation, ReachedHost } from './observation.js';
+import type { Members } from './membership.js';
+import type { NodeObservation, Observation, ReachedHost } from './observation.js';
 import type { Mode } from './plan.js';
 
 /** A host as the plan wants it: declared at the head, or leaving (declared at the base only). */
@@ -33,7 +34,21 @@ export interface Intent {
   readonly drain: 'wait' | 'evict' | 'none';
   /** The version of the guard scripts that this fleet-role ships. */
   readonly guardsVersion: string;
+  /** Input `force-unreachable`: a server that cannot be reached may be taken out of the cluster. */
+  readonly forceUnreachable: boolean;
+  /** Input `allow-rollback`: a head behind the record may be applied. */
+  readonly allowRollback: boolean;
+  /** What this run applies, for the record. */
+  readonly head: string;
+  readonly repository: string;
+  /** How the head stands to the commit that was last started or completed. */
+  readonly relation: Relation;
+  /** The node that this run itself sits on (rule 11); null: on none of the cluster, or not known. */
+  readonly runsOn: string | null;
 }
+
+/** `none`: there is no record. `unknown`: the ancestry could not be found out. */
+export type Relation = 'none' | 'forward' | 'same' | 'behind' | 'diverged' | 'unknown';
 
 /** Everything that a rule or a step looks at. */
 export interface World {
@@ -48,6 +63,10 @@ export interface SeenWorld extends World {
   readonly serving: readonly Host[];
   /** By `noClusterYet`. */
   readonly noCluster: boolean;
+  /** Who is a member. */
+  readonly members: Members;
+  /** The cluster has a record of a complete apply: membership may be changed (Adoption). */
+  readonly adopted: boolean;
 }
 
 /** A world seen from one host that was reached. */
@@ -88,9 +107,16 @@ export function controllerStaysOn(desired: Desired): boolean {
   return desired.base?.controller === true && desired.cluster.controller === true;
 }
 
-/** Whether the plan needs to know the cluster's Nodes: only a leaving host has business with them yet. */
-export function needsNodes(desired: Desired): boolean {
-  return controllerStaysOn(desired) && desired.hosts.some((entry) => entry.leaving);
+/** A complete apply is written down for this cluster. A record that could not be read is none. */
+export function isAdopted({ record }: Observation): boolean {
+  return record?.kind === 'known' && record.value !== null && record.value.commit !== null;
+}
+
+/** The Node of a host; null where there is none, and where the Nodes or the host's node name are not known. */
+export function nodeOf({ observed }: World, host: Host): NodeObservation | null {
+  const name = host.nodeName ?? (observed.observed ? null : host.name);
+  if (name === null || observed.nodes?.kind !== 'known') return null;
+  return observed.nodes.value.get(name) ?? null;
 }
 
 /**

@@ -1,13 +1,14 @@
 import { fallback } from '../fleet/causes.js';
 import type { Change } from '../fleet/change.js';
 import type { Desired, Intent, World } from './desired.js';
+import { Members } from './membership.js';
 import { nextSteps, predict } from './next-steps.js';
 import { notesOf } from './notes.js';
 import type { Observation } from './observation.js';
 import type { ClusterPlan } from './plan.js';
 import { votersOf } from './quorum.js';
 import { rejoinChanges } from './rules/rejoin.js';
-import type { Note, PlannedStep, Step, Voters } from './step.js';
+import type { Action, Note, PlannedStep, Step, Voters } from './step.js';
 
 /** What one cluster's plan is made of, beside what is observed. */
 export interface PlanInput {
@@ -31,12 +32,13 @@ export function makePlan(input: PlanInput, observed: Observation, intent: Intent
     return { cluster, base: baseCommit, changes: [], steps: [], refusals: [], notes: input.notes };
   }
   const steps: PlannedStep[] = [];
-  const voters = declaredVoters(desired, observed);
   const most = MOST_STEPS_A_HOST * Math.max(1, desired.hosts.length);
   let world: World = { desired, observed, intent };
   let next = nextSteps(world);
   while (next.now.length > 0) {
-    for (const step of next.now) steps.push({ ...step, number: steps.length + 1, voters });
+    for (const { step, voters } of withVoters(next.now, world)) {
+      steps.push({ ...step, number: steps.length + 1, voters });
+    }
     if (steps.length > most) throw new Error(`the plan of ${cluster.name} does not end`);
     world = predict(next.now, world);
     next = nextSteps(world);
@@ -51,15 +53,51 @@ export function makePlan(input: PlanInput, observed: Observation, intent: Intent
   };
 }
 
-/**
- * The voters of a plan that changes no membership. An unobserved plan counts the base's declared servers; what is
- * observed says nothing of voters yet.
- */
-function declaredVoters({ cluster, base }: Desired, observed: Observation): Voters | null {
-  if (observed.observed || cluster.datastore !== 'etcd' || base?.bootstrap == null) return null;
-  const voters = base.servers.length;
-  return votersOf(voters, voters, voters);
+/** Steps that may change how many voters there are, or how many of them are healthy. */
+const MOVES_VOTERS: ReadonlySet<Action> = new Set([
+  'confirm-removed',
+  'await-eviction',
+  'await-voter',
+  'start-service',
+  'stop-service',
+  'recreate-service',
+]);
+
+/** Each step with the voters before and after it; only those steps are predicted alone that can move them. */
+export function withVoters(
+  steps: readonly Step[],
+  start: World,
+): readonly { readonly step: Step; readonly voters: Voters | null }[] {
+  let world = start;
+  let before = votersIn(world);
+  return steps.map((step) => {
+    if (!MOVES_VOTERS.has(step.action)) return { step, voters: around(before, before) };
+    world = predict([step], world);
+    const after = votersIn(world);
+    const voters = around(before, after);
+    before = after;
+    return { step, voters };
+  });
 }
+
+interface VoterCount {
+  readonly all: number;
+  readonly healthy: number;
+}
+
+/** Null for SQLite, for a cluster that joins a server outside the inventory, and where no list is believed. */
+function votersIn(world: World): VoterCount | null {
+  const members = new Members(world);
+  if (members.membership.kind !== 'believed' || world.desired.cluster.bootstrap === null) return null;
+  return { all: members.voters.length, healthy: members.healthyVoters.length };
+}
+
+function around(before: VoterCount | null, after: VoterCount | null): Voters | null {
+  return before === null || after === null ? null : votersOf(before.all, after.all, after.healthy);
+}
+
+/** Steps that go through a host without being about it. */
+const FOR_THE_CLUSTER: ReadonlySet<Action> = new Set(['snapshot', 'write-record', 'delete-record']);
 
 /** Hosts that need something although the inventory changed nothing for them: seen, so only where hosts were looked at. */
 function repairs({ desired, changes }: PlanInput, observed: Observation, steps: readonly Step[]): readonly Change[] {
@@ -67,6 +105,7 @@ function repairs({ desired, changes }: PlanInput, observed: Observation, steps: 
   const changed = new Set(changes.map((change) => change.host));
   const needing = new Map<string, Step[]>();
   for (const step of steps) {
+    if (FOR_THE_CLUSTER.has(step.action)) continue;
     const list = needing.get(step.host);
     if (list === undefined) needing.set(step.host, [step]);
     else list.push(step);

@@ -229,4 +229,5 @@ export interface RunMemory {
 export interface DoneStep {
   readonly action: string;
   readonly host: string;
+  readonly service: Service | null;
 }

@@ -1,9 +1,39 @@
 import type { Host } from '../fleet/fleet.js';
 import { joinUrlOf } from '../fleet/join-url.js';
 import type { DesiredHost, HostView, World } from './desired.js';
-import { type Known, known, type ReachedHost, unknown, valueOr } from './observation.js';
+import { isFenced } from './membership.js';
+import { type Known, known, type Member, type ReachedHost, unknown, valueOr } from './observation.js';
 
 type Seen = Pick<World, 'desired' | 'observed'>;
+
+/** Rule 5 where it is known who votes. */
+function byVotes(view: HostView, urlOf: (server: Host) => string, wanted: string, written: string): Known<string> {
+  const { world, desired } = view;
+  const { members } = world;
+  const { host } = desired;
+  const votes = world.desired.hosts.filter(
+    (entry) => entry.host.name !== host.name && members.standing(entry.host) === 'voter',
+  );
+  const up = votes.filter((entry) => members.healthy(members.memberOf(entry.host) as Member));
+  const stays = (entry: DesiredHost): boolean => entry.host.role === 'server' && !entry.leaving;
+  const topology = votes.find((entry) => stays(entry) && urlOf(entry.host) === wanted);
+  if (topology !== undefined && (up.includes(topology) || written === wanted)) return known(wanted);
+  const next = up.find(stays) ?? votes.find((entry) => stays(entry) && urlOf(entry.host) === written);
+  if (next !== undefined) return known(urlOf(next.host));
+  // No other stays. Who leaves last is joined until it is the only other voter; then nothing is, by the only server.
+  const staysItself = stays(desired) && members.standing(host) === 'voter';
+  if (staysItself && votes.length < 2) return known('');
+  const last = up.filter(({ host: other }) => !fenced(world, other)).at(-1) ?? up.at(-1) ?? votes.at(-1);
+  if (last !== undefined) return known(urlOf(last.host));
+  // A cluster that is joined outside the inventory.
+  if (world.desired.cluster.bootstrap === null && wanted !== '') return known(wanted);
+  return known('');
+}
+
+function fenced({ observed }: Seen, host: Host): boolean {
+  const seen = observed.hosts.get(host.name);
+  return seen?.kind === 'reached' && isFenced(seen);
+}
 
 /** Whether a host was seen running k3s as a server, whatever it is declared. One that was not reached is not known to. */
 export function serves(world: Pick<World, 'observed'>, host: Host): boolean {
@@ -63,6 +93,7 @@ export function joinUrlNow(view: HostView): Known<string> {
   const urlOf = (server: Host): string => joinUrlOf(server.address, apiPort);
   const wanted = host.joinUrlFile ?? '';
   const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
+  if (world.members.membership.kind === 'believed') return byVotes(view, urlOf, wanted, written);
   const others = world.serving.filter((server) => server.name !== host.name);
   if (wanted !== '' && (written === wanted || others.some((server) => urlOf(server) === wanted))) return known(wanted);
   const first = others[0];

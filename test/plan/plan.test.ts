@@ -8,6 +8,7 @@ import { prepare } from '../../src/plan/prepare.js';
 import { quorumOf, votersOf } from '../../src/plan/quorum.js';
 import type { InventorySketch } from '../helpers/inventory.js';
 import {
+  adopted,
   BASE,
   bare,
   five,
@@ -46,6 +47,7 @@ describe('an unobserved plan', () => {
         detail: expect.any(String),
         voters: { before: 3, after: 3, healthy: 3, quorum: 2, tolerance: 1 },
       },
+      expect.objectContaining({ number: 2, action: 'write-record', value: HEAD }),
     ]);
   });
 
@@ -59,13 +61,15 @@ describe('an unobserved plan', () => {
       `write-join-url ${url('n1')}`,
       'write-role agent',
     ]);
-    expect(steps(made, 'n1')).toEqual([
+    expect(steps(made, 'n2')).toEqual([
       'create-role-directory',
       'install-guards 1',
       'add-override',
-      `write-join-url ${url('n2')}`,
+      `write-join-url ${url('n1')}`,
       'write-role server',
+      'write-identity assumed',
     ]);
+    expect(steps(made, 'n1').at(-1)).toBe(`write-record ${HEAD}`);
     expect(made.steps.map((step) => step.number)).toEqual(made.steps.map((_, index) => index + 1));
   });
 
@@ -80,6 +84,7 @@ describe('an unobserved plan', () => {
       `write-environment K3S_JOIN_SERVER_URL=${url('n2')}`,
       'clear-role-files role join-url',
       'remove-override',
+      'delete-record',
     ]);
     expect(steps(made).some((step) => /recreate|stop|start/.test(step))).toBe(false);
   });
@@ -120,26 +125,24 @@ describe('an unobserved plan', () => {
       'write-environment COMPOSE_FILE',
       `write-join-url ${url('n1')}`,
       'write-role agent',
+      'start-service',
+      'await-ready',
+      `write-record ${HEAD}`,
     ]);
-    expect(new Set(made.steps.map((step) => step.host))).toEqual(new Set(['n6']));
+    expect(new Set(made.steps.slice(0, -1).map((step) => step.host))).toEqual(new Set(['n6']));
   });
 
-  it('shows a promotion and a demotion as changes and refuses them', () => {
-    const head = { ...five, n3: { node_role: 'agent' }, n4: { node_role: 'server' } };
-    const made = plan({ groupVars: on, hosts: five }, { groupVars: on, hosts: head });
-    expect(made.changes.map((change) => `${change.kind} ${change.host}`)).toEqual(['demotion n3', 'promotion n4']);
-    expect(refusals(made)).toEqual(['adoption n3', 'adoption n4']);
-    expect(made.refusals[0]?.message).toContain('github_runner_cluster_node_role: server');
-    expect(made.steps).toEqual([]);
-  });
-
-  it('never re-points a host to a server that is not one yet', () => {
+  it('joins nobody through a server that does not vote yet', () => {
     // n1 bootstraps at the base; the head puts an agent in front of it, which therefore should bootstrap and be joined.
     const base = { n1: {}, n2: {}, n3: {}, n4: { node_role: 'agent' }, new: { node_role: 'agent' } };
     const head = { new: {}, n1: {}, n2: {}, n3: { node_role: 'agent' }, n4: { node_role: 'agent' } };
     const made = plan({ groupVars: on, hosts: base }, { groupVars: on, hosts: head });
     expect(made.changes.map((change) => `${change.kind} ${change.host}`)).toContain('join-url n4');
-    expect(made.steps).toEqual([]);
+    const order = made.steps.map((step) => `${step.action} ${step.host} ${step.value ?? ''}`);
+    const votes = order.findIndex((step) => step.startsWith('await-voter new'));
+    const joined = order.flatMap((step, index) => (step.endsWith(url('new')) ? [index] : []));
+    expect(joined.length).toBeGreaterThan(0);
+    expect(Math.min(...joined)).toBeGreaterThan(votes);
   });
 
   it('has changes but no steps without a base', () => {
@@ -205,7 +208,7 @@ describe('an observed plan', () => {
 
   it('needs nothing where every host has what it should', () => {
     const input = inputOf(head, head);
-    const made = plan(head, head, observeAll(input, settled));
+    const made = plan(head, head, adopted(observeAll(input, settled)));
     expect(made).toMatchObject({ steps: [], refusals: [], changes: [] });
   });
 
@@ -213,7 +216,7 @@ describe('an observed plan', () => {
     const input = inputOf({ hosts: five }, head);
     let world: World = { desired: input.desired, observed: observeAll(input, (host) => bare(host.role)), intent };
     for (let next = nextSteps(world); next.now.length > 0; next = nextSteps(world)) world = predict(next.now, world);
-    expect(plan({ hosts: five }, head, world.observed).steps).toEqual([]);
+    expect(plan({ hosts: five }, head, { ...world.observed, run: { done: [] } }).steps).toEqual([]);
   });
 
   it('lists the override at once only where docker says that neither service has a container', () => {
@@ -314,7 +317,7 @@ describe('an observed plan', () => {
     });
     const made = plan(null, head, observed);
     expect(steps(made, 'n5')).toEqual([`write-join-url ${url('n2')}`]);
-    expect(steps(made, 'n2')).toEqual([`write-join-url ${url('n3')}`]);
+    expect(steps(made, 'n2')[0]).toBe(`write-join-url ${url('n3')}`);
     expect(steps(made, 'n4')).toEqual([]);
   });
 
@@ -328,7 +331,7 @@ describe('an observed plan', () => {
       ),
     );
     expect(made.changes).toMatchObject([{ kind: 'repaired', host: 'n4', role: { from: 'agent', to: 'agent' } }]);
-    expect(steps(made)).toEqual(['write-role agent']);
+    expect(steps(made, 'n4')).toEqual(['write-role agent']);
   });
 
   it('names the hosts whose guards are not in force, and those that a deploy tool recreated without them', () => {
@@ -426,6 +429,7 @@ describe('a removed host', () => {
       ['drain', 'n5', null],
       ['stop-service', 'n5', 'k3s-agent'],
       ['delete-node', 'n5', null],
+      ['write-record', 'n1', HEAD],
     ]);
   });
 
@@ -434,7 +438,7 @@ describe('a removed host', () => {
     const observed = { ...observeAll(input, settled), nodes: unknown('no declared server was seen running k3s') };
     const made = plan(base, { groupVars: on, hosts: without }, observed);
     expect(refusals(made)).toEqual(['no-lock n5']);
-    expect(made.steps).toEqual([]);
+    expect(steps(made, 'n5')).toEqual([]);
   });
 
   it('needs nothing once its services are stopped and its Node is gone', () => {
@@ -443,12 +447,13 @@ describe('a removed host', () => {
     const seen = observeAll(input, (host) =>
       host.name === 'n5' ? { ...settled(host), role: { kind: 'text', text: '' }, services: stopped } : settled(host),
     );
-    const made = plan(base, { groupVars: on, hosts: without }, { ...seen, nodes: known(new Map()) });
+    const made = plan(base, { groupVars: on, hosts: without }, adopted(seen));
     expect(made).toMatchObject({ steps: [], refusals: [] });
   });
 
-  it('is refused when it is a server', () => {
-    const made = plan(base, { groupVars: on, hosts: { n1: {}, n3: { node_role: 'agent' }, n4: five.n4, n5: five.n5 } });
+  it('is refused when it is a server and there is no record yet', () => {
+    const head = { groupVars: on, hosts: { n1: {}, n3: { node_role: 'agent' }, n4: five.n4, n5: five.n5 } };
+    const made = plan(base, head, observeAll(inputOf(base, head), settled));
     expect(refusals(made)).toContain('adoption n2');
     expect(steps(made, 'n2')).toEqual([]);
   });
@@ -496,7 +501,6 @@ describe('a rejoin', () => {
   };
 
   it.each([
-    ['adoption', { groupVars: on, hosts: five }, 'n2'],
     ['controller-off', { hosts: five }, 'n2'],
     ['not-a-server', { groupVars: on, hosts: five }, 'n4'],
     ['not-a-server', { groupVars: { ...on, datastore: 'sqlite' }, hosts: { n1: {}, n2: {} } }, 'n1'],

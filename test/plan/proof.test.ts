@@ -15,7 +15,7 @@ describe('what is not proved', () => {
     const observed = observeAll(inputOf(one, head), (host) =>
       ['n3', 'n4'].includes(host.name) ? bare(null) : settled(host),
     );
-    const made = plan(one, head, { ...observed, nodes: known(new Map()) });
+    const made = plan(one, head, observed);
     expect(refusals(made)).toContain('adoption n3');
     expect(refusals(made)).toContain('adoption n1');
     expect(steps(made, 'n3')).toEqual([]);
@@ -32,7 +32,8 @@ describe('what is not proved', () => {
     const observed = observeAll(inputOf(null, one), (host) => bare(null, host.name === 'n1' ? trace : {}));
     const made = plan(null, one, observed);
     expect(notes(made)).not.toContain('no-cluster');
-    expect(refusals(made)).toContain('adoption n1');
+    expect(refusals(made)).toContain('no-lock n1 n2');
+    expect(steps(made)).toEqual([]);
   });
 
   it('gives a fresh bootstrap host nothing while the other servers cannot be seen', () => {
@@ -41,7 +42,7 @@ describe('what is not proved', () => {
       host.name === 'n3' ? bare(null) : { kind: 'unreachable', class: 'connect', message: 'refused' },
     );
     const made = plan(null, head, observed);
-    expect(refusals(made)).toContain('adoption n3');
+    expect(refusals(made)).toContain('no-lock n3 n1 n2');
     expect(steps(made)).toEqual([]);
   });
 
@@ -62,7 +63,7 @@ describe('what is not proved', () => {
       bare(host.role, host.name === 'n1' ? { services: stopped('server') } : {}),
     );
     const made = plan(null, one, observed);
-    expect(refusals(made)).toContain('no-quorum n2');
+    expect(refusals(made)).toEqual(['no-quorum n1', 'no-lock n1 n2']);
     expect(steps(made, 'n2')).toEqual([]);
   });
 
@@ -98,10 +99,7 @@ describe('what is not proved', () => {
           }
         : settled(host),
     );
-    const made = plan(base, head, {
-      ...seen,
-      nodes: known(new Map([['n5', PLAIN_NODE]])),
-    });
+    const made = plan(base, head, seen);
     expect(refusals(made)).toEqual(['adoption n5']);
     expect(steps(made, 'n5')).toEqual([]);
   });
@@ -112,7 +110,9 @@ describe('what is not proved', () => {
     const seen = observeAll(inputOf(base, head), settled);
     const made = plan(base, head, {
       ...seen,
-      nodes: known(new Map([['ip-10-0-0-5', PLAIN_NODE]])),
+      nodes: known(
+        new Map([...['n1', 'n2', 'n3', 'n4'].map((name) => [name, PLAIN_NODE] as const), ['ip-10-0-0-5', PLAIN_NODE]]),
+      ),
     });
     expect(refusals(made)).toEqual(['unknown-node n5']);
     expect(made.refusals[0]?.message).toContain('ip-10-0-0-5');
@@ -122,7 +122,12 @@ describe('what is not proved', () => {
   it('makes the directory that a leaving host needs for its fence, and deletes the Node of one whose project is gone', () => {
     const base = { groupVars: on, hosts: five };
     const head = { groupVars: on, hosts: { n1: {}, n2: {}, n3: {}, n4: five.n4 } };
-    const nodes = known(new Map([['n5', { ...PLAIN_NODE, ready: false }]]));
+    const nodes = known(
+      new Map([
+        ...['n1', 'n2', 'n3', 'n4'].map((name) => [name, PLAIN_NODE] as const),
+        ['n5', { ...PLAIN_NODE, ready: false }],
+      ]),
+    );
     const of = (more: Parameters<typeof bare>[1]) =>
       plan(base, head, {
         ...observeAll(inputOf(base, head), (host) => (host.name === 'n5' ? bare('agent', more) : settled(host))),

@@ -6,9 +6,15 @@ import { makePlan, type PlanInput } from '../../src/plan/make-plan.js';
 import {
   type HostObservation,
   known,
+  type Member,
+  type NodeObservation,
   type Observation,
+  PLAIN_NODE,
   type ReachedHost,
+  type RecordObservation,
   type ServiceObservation,
+  unknown,
+  valueOr,
 } from '../../src/plan/observation.js';
 import type { ClusterPlan } from '../../src/plan/plan.js';
 import { NO_BASE, prepare } from '../../src/plan/prepare.js';
@@ -26,6 +32,12 @@ export const intent: Intent = {
   installGuards: 'auto',
   drain: 'wait',
   guardsVersion: '1',
+  forceUnreachable: false,
+  allowRollback: false,
+  head: HEAD,
+  repository: 'o/r',
+  relation: 'forward',
+  runsOn: null,
 };
 
 export function fleetOf(commit: string, ...sketches: readonly InventorySketch[]): Fleet {
@@ -94,21 +106,72 @@ export function settled(host: Host): ReachedHost {
     roleDirectory: 'present',
     role: { kind: 'text', text: host.roleFile ?? '' },
     joinUrl: { kind: 'text', text: host.joinUrlFile ?? '' },
+    cluster: host.role === 'server' ? { kind: 'text', text: IDENTITY } : { kind: 'absent' },
     guardsInstalled: '1',
     override: { placed: 'ours', listed: false },
   };
 }
 
-export function observation(hosts: Readonly<Record<string, HostObservation>>): Observation {
+export const IDENTITY = 'identity-1';
+
+/** A member as k3s names it. */
+export function member(host: string, more: Partial<Member> = {}): Member {
+  return { name: `${host}-0123abcd`, nodeName: host, addresses: [], learner: false, ...more };
+}
+
+/** A Node of a server as k3s labels it. */
+export function serverNode(host: string, more: Partial<NodeObservation> = {}): NodeObservation {
+  const memberName = member(host).name;
+  return {
+    ...PLAIN_NODE,
+    etcdLabel: true,
+    isVoter: true,
+    memberName,
+    serverTraces: true,
+    version: 'v1.33.4+k3s1',
+    ...more,
+  };
+}
+
+/** Hosts, and what a healthy cluster of those that run k3s as a server says; there is no record. */
+export function observation(
+  hosts: Readonly<Record<string, HostObservation>>,
+  more: Partial<Observation> = {},
+): Observation {
+  const state = (name: string, service: 'k3s' | 'k3s-agent'): string => {
+    const seen = hosts[name];
+    return (seen?.kind === 'reached' && valueOr(seen.services, null)?.[service].state) || 'unknown';
+  };
+  const runs = (name: string, service: 'k3s' | 'k3s-agent'): boolean => state(name, service) === 'running';
+  const names = Object.keys(hosts);
+  const servers = names.filter((name) => runs(name, 'k3s'));
+  const listed = names.filter((name) => ['running', 'stopped', 'restarting'].includes(state(name, 'k3s')));
+  const members = known(listed.map((name) => member(name)));
+  const nodes = names.flatMap((name): [string, NodeObservation][] => {
+    if (listed.includes(name)) return [[name, serverNode(name, { ready: servers.includes(name) })]];
+    return runs(name, 'k3s-agent') ? [[name, { ...PLAIN_NODE, version: 'v1.33.4+k3s1' }]] : [];
+  });
   return {
     at: 0,
     observed: true,
     hosts: new Map(Object.entries(hosts)),
-    servers: new Map(),
-    nodes: null,
-    record: null,
+    servers: new Map(servers.map((name) => [name, { identity: known(IDENTITY), members, ready: known(true) }])),
+    nodes: servers.length === 0 ? unknown('no server was asked') : known(new Map(nodes)),
+    record: servers.length === 0 ? null : known(null),
     run: { done: [] },
+    ...more,
   };
+}
+
+/** The record of a complete apply. */
+export function record(more: Partial<RecordObservation> = {}): Observation['record'] {
+  const at = { commit: BASE, started: BASE, repository: 'o/r', group: 'github_runner_cluster', identity: IDENTITY };
+  return known({ ...at, run: 'a run', ...more });
+}
+
+/** An observation of a cluster to which the head was applied already. */
+export function adopted(seen: Observation, commit = HEAD): Observation {
+  return { ...seen, record: record({ commit, started: commit }) };
 }
 
 /** Every head host of the input, each as `make` has it. */

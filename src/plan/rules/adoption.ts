@@ -5,19 +5,18 @@ import { joinUrlNow } from '../serving.js';
 import type { Refusal } from '../step.js';
 import { type HostRule, refuse } from './rule.js';
 
-const NO_RECORD =
-  'as long as this cluster has no record of a complete apply, fleet-role changes no membership, and this version keeps no records yet.';
+const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership.';
 
 /**
  * As long as a cluster has no record, apply changes no membership, and a role file never contradicts what its host
- * runs. Records are not kept yet, so this holds for every cluster.
+ * runs: it is declared first, and applied once, what is.
  */
 export const adoption: HostRule = (world, entry) => {
   const { host, leaving } = entry;
   const seen = world.observed.hosts.get(host.name);
-  if (world.desired.cluster.controller !== true || seen?.kind !== 'reached') return [];
+  if (world.desired.cluster.controller !== true || seen?.kind !== 'reached' || world.adopted) return [];
   if (leaving) return controllerStaysOn(world.desired) ? leavingServer(seen, entry) : [];
-  if (!seen.provisioned || host.runtime === 'native') return [];
+  if (!seen.provisioned) return [];
   const role = evidentRole(seen, entry.before);
   if (role.kind === 'unknown') {
     const message = `It is not known which role ${host.name} has (${role.why}), so no role file is written there. Mend that and run this again.`;

@@ -1,23 +1,39 @@
-import { controllerStaysOn } from '../desired.js';
+import { controllerStaysOn, type SeenWorld } from '../desired.js';
+import { isUp } from '../jobs.js';
 import { valueOr } from '../observation.js';
 import { type HostRule, refuse } from './rule.js';
 
-/** A leaving host is drained and its Node deleted by name: one whose name nobody told is not begun. */
+/**
+ * A node is drained, asked away and deleted by its name: a host that runs and whose name the cluster does not know is
+ * not begun. What this run has just started registers its Node in a moment.
+ */
 export const knownNode: HostRule = (world, entry) => {
   const { host, leaving } = entry;
-  if (!leaving || !controllerStaysOn(world.desired)) return [];
+  const { cluster } = world.desired;
+  if (cluster.controller !== true || (leaving && !controllerStaysOn(world.desired))) return [];
   const seen = world.observed.hosts.get(host.name);
-  const { nodes } = world.observed;
-  if (host.nodeName !== null) {
-    if (seen?.kind !== 'reached' || nodes?.kind !== 'known' || nodes.value.has(host.nodeName)) return [];
-    const services = Object.values(valueOr(seen.services, {}));
-    if (!services.some((service) => !['absent', 'stopped'].includes(service.state))) return [];
-    const names = [...nodes.value.keys()];
-    const message = `${host.name} left the inventory and still runs, but ${world.desired.cluster.name} knows no Node ${host.nodeName}, so that its jobs could not be waited for. It has ${names.slice(0, 20).join(', ')}${names.length > 20 ? ' and others' : ''}. List the host again with its github_runner_cluster_node_name, let that apply complete, then remove it.`;
+  const { nodes, observed, run } = world.observed;
+  if (!observed || seen?.kind !== 'reached') return [];
+  if (host.nodeName === null) {
+    if (!leaving) return [];
+    const message = `${host.name} left the inventory, and it does not say which Node of ${cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
     return refuse('unknown-node', entry, message);
   }
-  if (!world.observed.observed) return [];
-  if (seen?.kind !== 'reached') return [];
-  const message = `${host.name} left the inventory, and it does not say which Node of ${world.desired.cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
+  if (nodes?.kind !== 'known' || nodes.value.has(host.nodeName)) return [];
+  if (run.done.some((step) => step.host === host.name && step.action === 'start-service')) return [];
+  const services = Object.values(valueOr(seen.services, {}));
+  if (!services.some(isUp)) return [];
+  // A member that waits for its first start has no Node yet; the list knows its name.
+  if (world.members.memberOf(host) !== null) return [];
+  const way = leaving
+    ? 'List the host again with its github_runner_cluster_node_name, let that apply complete, then remove it.'
+    : 'Set github_runner_cluster_node_name for it to the name that k3s takes there; a node that has only just started registers itself within a minute.';
+  const message = `${host.name} ${leaving ? 'left the inventory and still runs' : 'runs'}, but ${cluster.name} knows no Node ${host.nodeName}. It has ${sample(world)}. ${way}`;
   return refuse('unknown-node', entry, message);
 };
+
+function sample({ observed }: SeenWorld): string {
+  const names = observed.nodes?.kind === 'known' ? [...observed.nodes.value.keys()] : [];
+  if (names.length === 0) return 'none';
+  return `${names.slice(0, 20).join(', ')}${names.length > 20 ? ' and others' : ''}`;
+}

@@ -1,8 +1,11 @@
 import { fallback } from '../../fleet/causes.js';
 import type { Change } from '../../fleet/change.js';
 import type { Cluster } from '../../fleet/fleet.js';
-import type { Intent } from '../desired.js';
+import type { DesiredHost, Intent, SeenWorld } from '../desired.js';
 import type { Refusal } from '../step.js';
+import { CLUSTER_RULES } from './cluster.js';
+import { refuse } from './rule.js';
+import { notItsOwnNode } from './runs-on-node.js';
 
 /** The change that a rejoin is, for the cluster that has its host. */
 export function rejoinChanges(cluster: Cluster, intent: Intent): readonly Change[] {
@@ -19,25 +22,23 @@ export function rejoinChanges(cluster: Cluster, intent: Intent): readonly Change
   ];
 }
 
-/** Why the one host of a rejoin is not rejoined. */
-export function rejoinRefusals(cluster: Cluster, intent: Intent): readonly Refusal[] {
-  const host = cluster.hosts.find((candidate) => candidate.name === intent.host);
-  if (host === undefined) return [];
-  const refuse = (code: Refusal['code'], message: string): readonly Refusal[] => [
-    { code, message, hosts: [host.name] },
-  ];
+/** Why the one host of a rejoin is not rejoined, whatever its cluster says of it. */
+export function rejoinRefusals(world: SeenWorld, entry: DesiredHost): readonly Refusal[] {
+  const { cluster } = world.desired;
+  const { host } = entry;
   if (cluster.controller !== true) {
-    return refuse(
-      'controller-off',
-      `The controller is off for ${cluster.name}; turn it on before ${host.name} is rejoined.`,
-    );
+    const message = `The controller is off for ${cluster.name}; turn it on before ${host.name} is rejoined.`;
+    return refuse('controller-off', entry, message);
   }
   if (host.role !== 'server' || cluster.datastore === 'sqlite') {
     const why = host.role === 'server' ? 'its cluster is on SQLite, which has no members' : 'it is declared an agent';
-    return refuse('not-a-server', `${host.name} is not rejoined: ${why}.`);
+    return refuse('not-a-server', entry, `${host.name} is not rejoined: ${why}.`);
   }
-  return refuse(
-    'adoption',
-    `${host.name} is not rejoined: this version of fleet-role changes no membership. Rejoin it by hand: remove its member through another server, move server/db aside, and start it with a join URL.`,
-  );
+  const seen = world.observed.hosts.get(host.name);
+  if (seen?.kind === 'unreachable') return refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
+  if (seen?.kind === 'reached' && !seen.provisioned) {
+    const message = `${host.name} is not rejoined: nothing is provisioned in ${seen.directory}. Let the fleet's provisioning set it up first.`;
+    return refuse('guards', entry, message);
+  }
+  return [...CLUSTER_RULES.flatMap((rule) => rule(world)), ...notItsOwnNode(world, entry)];
 }

@@ -6,32 +6,49 @@ import { deleteNode, drainNode, stopLeaving } from './leave.js';
 import { addOverride, listOverride, removeOverride } from './override.js';
 import { clearRoleFiles, keepJoinUrl, stopIdle, writeJoinUrl, writeRole } from './role-files.js';
 
+// The order within each list carries meaning: it is the order in which a host's steps are done.
+
+/** What every host has before anything else is done there. */
+export const SETUP_KINDS: readonly StepKind[] = [createRoleDirectory, installGuards, addOverride, listOverride];
+
+/** What a host joins through. */
+export const JOIN_KINDS: readonly StepKind[] = [writeJoinUrl];
+
 /**
- * Every kind of step in the order in which a host's steps are done. The order carries meaning: a role is written after
- * the join URL that it needs; the join URL is kept and the idle service stopped before the role files go; the override
- * goes last.
+ * The files of a host whose service runs as declared. A role is written after the join URL that it needs; the join URL
+ * is kept and the idle service stopped before the role files go; the override goes last.
  */
-export const STEP_KINDS: readonly StepKind[] = [
-  createRoleDirectory,
-  installGuards,
-  addOverride,
-  listOverride,
+export const FILE_KINDS: readonly StepKind[] = [
   writeJoinUrl,
   writeRole,
   keepJoinUrl,
   stopIdle,
   clearRoleFiles,
   removeOverride,
-  drainNode,
-  stopLeaving,
-  deleteNode,
 ];
 
-/** The kind that predicts a step: two kinds may share an action, told apart by the step's value. */
-export function kindOf(step: { readonly action: Action; readonly service: string | null }): StepKind {
-  const kinds = STEP_KINDS.filter((kind) => kind.action === step.action);
-  // Of the two kinds that write the environment, the one that keeps a join URL names a service.
-  const kind = step.action === 'write-environment' && step.service !== null ? keepJoinUrl : kinds[0];
-  if (kind === undefined) throw new Error(`no kind of step does ${step.action}`);
-  return kind;
+/** How an agent leaves: fenced, drained, stopped, and its Node last. */
+export const LEAVE_KINDS: readonly StepKind[] = [writeRole, drainNode, stopLeaving, deleteNode];
+
+/** Every kind of step that looks at one host alone. */
+export const STEP_KINDS: readonly StepKind[] = [...SETUP_KINDS, ...FILE_KINDS, ...LEAVE_KINDS];
+
+/** The kind that predicts a step: two kinds may share an action, told apart by the step's value. Null for others. */
+export function kindOf(step: {
+  readonly action: Action;
+  readonly service: string | null;
+  readonly value: string | null;
+}): StepKind | null {
+  if (step.action === 'write-environment') {
+    if (step.value?.startsWith('K3S_TLS_SAN_LIST=') === true) return tlsSans;
+    // Of the two that are left, the one that keeps a join URL names a service.
+    return step.service === null ? listOverride : keepJoinUrl;
+  }
+  return STEP_KINDS.find((kind) => kind.action === step.action) ?? null;
 }
+
+const tlsSans: StepKind = {
+  action: 'write-environment',
+  wanted: () => [],
+  predict: (step, now) => ({ ...now, tlsSans: step.value?.slice('K3S_TLS_SAN_LIST='.length) ?? null }),
+};

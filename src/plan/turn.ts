@@ -1,0 +1,55 @@
+import type { SeenWorld } from './desired.js';
+import { isListed, isMembershipJob, type Job, jobOf } from './jobs.js';
+
+/** The jobs of a cluster, and the one membership job whose turn it is (rule 3). */
+export interface Jobs {
+  /** By inventory name. */
+  readonly all: ReadonlyMap<string, Job>;
+  readonly turn: Job | null;
+}
+
+/** Works out what every host needs and whose turn it is. Hosts in `stopped` need nothing now. */
+export function jobsOf(world: SeenWorld, stopped: ReadonlySet<string>): Jobs {
+  const all = new Map<string, Job>();
+  for (const entry of world.desired.hosts) {
+    if (stopped.has(entry.host.name)) continue;
+    const job = jobOf(world, entry);
+    if (job !== null) all.set(entry.host.name, job);
+  }
+  return { all, turn: turnOf(world, [...all.values()].filter(isMembershipJob)) };
+}
+
+/**
+ * First what was begun, and of that first what has a learner or an open removal; then an unhealthy voter that the
+ * inventory no longer declares a server; then promotions before removals, so that a server is added before one goes;
+ * the rollout last. Within each the order of the inventory.
+ */
+function turnOf(world: SeenWorld, jobs: readonly Job[]): Job | null {
+  let best: Job | null = null;
+  let rank = Number.POSITIVE_INFINITY;
+  for (const job of jobs) {
+    const own = rankOf(world, job);
+    if (own < rank) [best, rank] = [job, own];
+  }
+  return best;
+}
+
+function rankOf(world: SeenWorld, job: Job): number {
+  if (job.kind === 'rejoin') return 0;
+  if (job.begun && (job.standing === 'learner' || job.standing === 'unstarted')) return 1;
+  const removes = isListed(job.standing) && (job.kind === 'demotion' || job.kind === 'removal');
+  const unhealthy = job.standing === 'voter' && !isHealthy(world, job);
+  if (job.kind === 'forced-removal') return 3;
+  if (job.begun && removes) return 2;
+  // What was taken out already only needs its tail.
+  if (job.begun && job.kind !== 'rollout') return 2;
+  if (removes && unhealthy) return 3;
+  if (job.kind === 'promotion') return 4;
+  if (removes || job.kind === 'demotion' || job.kind === 'removal') return 5;
+  return job.begun ? 6 : 7;
+}
+
+function isHealthy(world: SeenWorld, { entry }: Job): boolean {
+  const member = world.members.memberOf(entry.host);
+  return member !== null && world.members.healthy(member);
+}

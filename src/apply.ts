@@ -1,19 +1,25 @@
 import type { LimitFunction } from 'p-limit';
 import type { Host } from './fleet/fleet.js';
 import { hostsToContact, type Intent, type World } from './plan/desired.js';
-import { makePlan, type PlanInput } from './plan/make-plan.js';
-import { nextSteps } from './plan/next-steps.js';
+import { makePlan, type PlanInput, withVoters } from './plan/make-plan.js';
+import { nextSteps, seeAs, spokesmen } from './plan/next-steps.js';
 import { notesOf } from './plan/notes.js';
-import { type HostObservation, type Observation, unknown } from './plan/observation.js';
+import type { HostObservation, Member, Observation, ReachedHost } from './plan/observation.js';
 import type { ClusterPlan } from './plan/plan.js';
-import { spokesman } from './plan/serving.js';
-import { type Action, type PlannedStep, type Step, type StepState, stepKey } from './plan/step.js';
+import { isDoneButForTheRecord, mayHeal, needsLock } from './plan/run-rules.js';
+import { CLUSTER_ACTIONS, type DoneStep, type Refusal, type Step, type StepState } from './plan/step.js';
+import { type Progress, Tracker } from './tracker.js';
+
+export type { Progress } from './tracker.js';
 
 /** What a run can do to a host. `hosts/` is the real one. */
 export interface Hands {
   lookAt(host: Host): Promise<HostObservation>;
-  /** Does the steps in order, stops at the first that fails, and looks again. Never throws for a host's fault. */
-  carryOut(host: Host, steps: readonly Step[]): Promise<CarriedOut>;
+  /**
+   * Does the steps in order, stops at the first that fails, and looks again. `seen` is what the plan saw: a host that
+   * was changed since is left alone. Never throws for a host's fault.
+   */
+  carryOut(host: Host, steps: readonly Step[], seen: ReachedHost): Promise<CarriedOut>;
 }
 
 export interface CarriedOut {
@@ -22,19 +28,49 @@ export interface CarriedOut {
   readonly observation: HostObservation;
 }
 
-/** What a run can do to a cluster through one of its servers. `cluster/` is the real one. */
-export interface ClusterHands {
-  /** The cluster's Nodes by node name. */
-  nodes(through: Host): Promise<Observation['nodes']>;
-  /** Does one step that goes through the API; null when it is done, else why it failed. */
-  carryOut(through: Host, step: Step, host: Host): Promise<string | null>;
+/** What a step that goes through the API must know beside its host. */
+export interface ClusterFacts {
+  /** The host's own member; null when none is listed. */
+  readonly member: Member | null;
+  readonly identity: string | null;
+  /** Node names of the voters. */
+  readonly voters: readonly string[];
+  readonly group: string;
 }
 
-const CLUSTER_ACTIONS: ReadonlySet<Action> = new Set(['drain', 'delete-node']);
+/** What servers, Nodes and record say. */
+export type ClusterLook = Pick<Observation, 'servers' | 'nodes' | 'record'>;
 
-/** A step that failed, and why. */
+/** A lock on a cluster that this run holds. */
+export interface ClusterLock {
+  /** Why this run may do nothing further; null while the lock is held. Asked before every step. */
+  lost(): Promise<string | null>;
+  release(): Promise<void>;
+}
+
+export type Acquired =
+  | { readonly kind: 'held'; readonly lock: ClusterLock }
+  /** Another run holds it; the message names it. */
+  | { readonly kind: 'busy'; readonly message: string }
+  /** No API answers to take it from. */
+  | { readonly kind: 'no-lock'; readonly message: string }
+  | { readonly kind: 'cancelled' };
+
+/** What a run can do to a cluster through its servers, in order of preference. `cluster/` is the real one. */
+export interface ClusterHands {
+  look(servers: readonly Host[]): Promise<ClusterLook>;
+  /** Does one step that goes through the API; null when it is done, else why it failed. */
+  carryOut(through: readonly Host[], step: Step, host: Host, facts: ClusterFacts): Promise<string | null>;
+  acquire(through: readonly Host[]): Promise<Acquired>;
+  /** Writes `head` as started into the record. Null when it is done, else why not. */
+  markStarted(through: readonly Host[], facts: ClusterFacts): Promise<string | null>;
+  /** The node of the cluster that this run sits on (rule 11); null when none is found. */
+  ownNode(through: readonly Host[]): Promise<string | null>;
+}
+
+/** A step that failed, and why. `step` is null where the run as a whole could not go on. */
 export interface StepFailure {
-  readonly step: Step;
+  readonly step: Step | null;
   readonly message: string;
 }
 
@@ -44,8 +80,12 @@ export interface Applied {
   readonly failures: readonly StepFailure[];
 }
 
-/** Who listens to an apply: the plan so far (steps may be added); `states` has been brought up to it. */
-export type Progress = (plan: ClusterPlan) => void;
+/** What is judged about one cluster, from one observation: base and head in the light of its record. */
+export interface Judged {
+  readonly input: PlanInput;
+  readonly intent: Intent;
+  readonly observed: Observation;
+}
 
 export interface ApplyOptions {
   readonly hands: Hands;
@@ -54,125 +94,328 @@ export interface ApplyOptions {
   readonly limit: LimitFunction;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** Seconds that an unhealthy voter is waited for. */
+  readonly stepSeconds: number;
   /** Once aborted, no new step starts. */
   readonly signal: AbortSignal;
+  /** Looks again at everything, and judges base, head and record from it. */
+  readonly judge: (input: PlanInput) => Promise<Judged>;
 }
 
-/** Looks at every host that the cluster's plan has business with. */
-export async function observe(input: PlanInput, options: ApplyOptions): Promise<Observation> {
+/** Looks at every host that the cluster's plan has business with; those of `known` are taken as they were seen. */
+export async function observe(
+  input: PlanInput,
+  options: Pick<ApplyOptions, 'hands' | 'cluster' | 'limit' | 'clock'>,
+  known: Observation | null = null,
+): Promise<Observation> {
   const { limit } = options;
   const at = options.clock();
   const entries = hostsToContact(input.desired);
   const seen = await Promise.all(
-    entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)] as const)),
+    entries.map(({ host }) =>
+      limit(async () => [host.name, known?.hosts.get(host.name) ?? (await options.hands.lookAt(host))] as const),
+    ),
   );
-  const observed: Observation = {
-    at,
-    observed: true,
-    hosts: new Map(seen),
-    servers: new Map(),
-    nodes: null,
-    record: null,
-    run: { done: [] },
-  };
-  return { ...observed, nodes: await observeNodes(input, observed, options) };
-}
-
-/** The cluster's Nodes through the first server that serves, where the plan needs them. */
-async function observeNodes(
-  input: PlanInput,
-  observed: Observation,
-  options: ApplyOptions,
-): Promise<Observation['nodes']> {
-  const through = spokesman({ desired: input.desired, observed });
-  return through === null ? unknown('no declared server was seen running k3s') : options.cluster.nodes(through);
+  const hosts = new Map(seen);
+  const run = known?.run ?? { done: [] };
+  const look =
+    known === null || entries.some(({ host }) => !known.hosts.has(host.name))
+      ? await lookAtCluster(input, hosts, options.cluster)
+      : { servers: known.servers, nodes: known.nodes, record: known.record };
+  return { at, observed: true, hosts, ...look, run };
 }
 
 /**
- * Applies one cluster: next steps, doing them, and looking afresh in turns, until nothing is left that may be done.
- * Hosts are independent: one that fails is left as it is and the others go on. The state of each step is kept in
- * `states` by `stepKey`, beside those of other clusters: copied at every turn they would cost the square of the hosts.
+ * Of a cluster that nothing else has business with, one server after the other is asked for the record, until one
+ * answers. Null where there is other business, and where nobody answers or there is no record: then nothing else of it
+ * is contacted.
+ */
+export async function askForRecord(
+  input: PlanInput,
+  options: Pick<ApplyOptions, 'hands' | 'cluster' | 'clock'>,
+): Promise<Observation | null> {
+  const { desired } = input;
+  if (!desired.cluster.valid || hostsToContact(desired).length > 0) return null;
+  const at = options.clock();
+  const hosts = new Map<string, HostObservation>();
+  for (const host of desired.cluster.hosts.filter((each) => each.role === 'server')) {
+    const seen = await options.hands.lookAt(host);
+    hosts.set(host.name, seen);
+    if (!runsServer(seen)) continue;
+    const look = await options.cluster.look([host]);
+    if (look.record?.kind === 'known') return { at, observed: true, hosts, ...look, run: { done: [] } };
+  }
+  return { at, observed: true, hosts, ...NOBODY, run: { done: [] } };
+}
+
+const NOBODY: ClusterLook = { servers: new Map(), nodes: null, record: null };
+
+/** What the cluster says, through every host whose k3s server service was seen to run. */
+async function lookAtCluster(
+  input: PlanInput,
+  hosts: ReadonlyMap<string, HostObservation>,
+  cluster: ClusterHands,
+): Promise<ClusterLook> {
+  const stays = (entry: (typeof input.desired.hosts)[number]): boolean =>
+    entry.host.role === 'server' && !entry.leaving;
+  const { hosts: entries } = input.desired;
+  const servers = [...entries.filter(stays), ...entries.filter((entry) => !stays(entry))]
+    .map((entry) => entry.host)
+    .filter((host) => runsServer(hosts.get(host.name)));
+  return servers.length === 0 ? NOBODY : cluster.look(servers);
+}
+
+function runsServer(seen: HostObservation | undefined): boolean {
+  return seen?.kind === 'reached' && seen.services.kind === 'known' && seen.services.value.k3s.state === 'running';
+}
+
+/**
+ * Applies one cluster: takes the lock, judges everything again, and then next steps, doing them, and looking afresh in
+ * turns, until nothing is left that may be done. Hosts are independent: one that fails is left as it is and the others
+ * go on. The state of each step is kept in `states` by `stepKey`, beside those of other clusters.
  */
 export async function applyCluster(
-  input: PlanInput,
-  observed: Observation,
-  intent: Intent,
+  first: Judged,
   options: ApplyOptions,
   states: Map<string, StepState>,
   progress: Progress,
 ): Promise<Applied> {
-  const tracker = new Tracker(makePlan(input, observed, intent), states, progress);
-  const failures: StepFailure[] = [];
-  const { limit } = options;
-  const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
-  const hostOf = (name: string): Host => {
-    const host = hostByName.get(name);
-    if (host === undefined) throw new Error(`a step on ${name}, which is no host of ${input.desired.cluster.name}`);
-    return host;
-  };
-  let world: World = { desired: input.desired, observed, intent };
-  let next = nextSteps(world);
-  for (;;) {
-    const lost = new Set(failures.map((failure) => failure.step.host));
-    const batches = [...byHost(next.now)].filter(([name]) => !lost.has(name));
-    if (batches.length === 0 || options.signal.aborted) break;
+  const run = new ClusterRun(first, options, states, progress);
+  try {
+    return await run.apply();
+  } finally {
+    await run.release();
+  }
+}
+
+class ClusterRun {
+  #judged: Judged;
+  #world: World;
+  #lock: ClusterLock | null = null;
+  readonly #options: ApplyOptions;
+  readonly #states: Map<string, StepState>;
+  readonly #progress: Progress;
+  readonly #failures: StepFailure[] = [];
+
+  constructor(first: Judged, options: ApplyOptions, states: Map<string, StepState>, progress: Progress) {
+    this.#judged = first;
+    this.#world = worldOf(first);
+    this.#options = options;
+    this.#states = states;
+    this.#progress = progress;
+  }
+
+  async release(): Promise<void> {
+    await this.#lock?.release();
+  }
+
+  async apply(): Promise<Applied> {
+    const { signal } = this.#options;
+    const locked = await this.#takeLock();
+    const tracker = new Tracker(
+      makePlan(this.#judged.input, this.#judged.observed, this.#judged.intent),
+      this.#states,
+      this.#progress,
+    );
+    let next = nextSteps(this.#world);
+    if (locked !== null) return this.#end(tracker, [...next.refused, ...locked]);
+    let healing: number | null = null;
+    for (;;) {
+      if (signal.aborted) break;
+      const batches = [...byHost(next.now)].filter(([name]) => !this.#isLost(name));
+      if (batches.length > 0) {
+        healing = null;
+        const lost = await this.#lock?.lost();
+        if (lost != null) {
+          this.#failures.push({ step: null, message: lost });
+          break;
+        }
+        await this.#carryOut(tracker, batches);
+      } else {
+        // An unhealthy voter may be on its way back.
+        healing ??= this.#options.clock() + this.#options.stepSeconds * 1000;
+        if (this.#lock === null || !mayHeal(this.#world, next) || this.#options.clock() >= healing) break;
+        await this.#options.sleep(POLL_MILLISECONDS);
+        await this.#lookAgain();
+      }
+      next = nextSteps(this.#world);
+    }
+    if (signal.aborted) await this.#uncordonBegun();
+    const done = next.now.length === 0 && next.refused.length === 0 && this.#failures.length === 0;
+    // What is planned still is not wanted any more, such as the deletion of a Node that went by itself.
+    if (done) tracker.dropRest();
+    if (done && !signal.aborted) await this.#recordQuietly();
+    return this.#end(tracker, next.refused);
+  }
+
+  #end(tracker: Tracker, refused: readonly Refusal[]): Applied {
+    // A host that was lost on the way is a failure, not a refusal as well.
+    const refusals = refused.filter(
+      (refusal) => refusal.hosts.length === 0 || !refusal.hosts.every((host) => this.#isLost(host)),
+    );
+    const notes = [...this.#judged.input.notes, ...notesOf(this.#world)];
+    return { plan: { ...tracker.plan, refusals, notes }, failures: this.#failures };
+  }
+
+  #isLost(host: string): boolean {
+    return this.#failures.some((failure) => failure.step?.host === host);
+  }
+
+  /** Takes the lock before the first write and judges again under it. Why nothing may be written, or null. */
+  async #takeLock(): Promise<readonly Refusal[] | null> {
+    const { cluster, signal } = this.#options;
+    if (signal.aborted || !needsLock(this.#world)) return null;
+    const through = spokesmen(this.#world, null);
+    const acquired = await cluster.acquire(through);
+    switch (acquired.kind) {
+      case 'cancelled':
+        return [];
+      case 'busy':
+        this.#failures.push({ step: null, message: acquired.message });
+        return [];
+      case 'no-lock':
+        return [
+          {
+            code: 'no-lock',
+            message: acquired.message,
+            hosts: this.#judged.input.desired.cluster.hosts.map((host) => host.name),
+          },
+        ];
+      case 'held': {
+        this.#lock = acquired.lock;
+        this.#judged = await this.#options.judge(this.#judged.input);
+        this.#world = worldOf(this.#judged);
+        if (this.#judged.input.desired.cluster.controller !== true || nextSteps(this.#world).now.length === 0)
+          return null;
+        const why = await cluster.markStarted(spokesmen(this.#world, null), this.#facts(null));
+        if (why === null) return null;
+        this.#failures.push({ step: null, message: `The record could not be written: ${why}.` });
+        return [];
+      }
+    }
+  }
+
+  async #carryOut(tracker: Tracker, batches: readonly (readonly [string, readonly Step[]])[]): Promise<void> {
+    const { limit, signal } = this.#options;
+    const start = this.#world;
+    const hostByName = new Map(start.desired.hosts.map(({ host }) => [host.name, host]));
     const results = await Promise.all(
       batches.map(([name, steps]) =>
         limit(async () => {
-          if (options.signal.aborted) return null;
-          const again = steps.find((step) => tracker.isDone(step));
-          if (again !== undefined) return unproved(again, world.observed.hosts.get(name));
-          tracker.set(steps, 'running');
-          const result = await carryOut(world, hostOf(name), steps, options);
+          if (signal.aborted) return null;
+          const host = hostByName.get(name);
+          if (host === undefined)
+            throw new Error(`a step on ${name}, which is no host of ${start.desired.cluster.name}`);
+          const observation = start.observed.hosts.get(name);
+          if (observation === undefined) throw new Error(`a step on ${name}, which was never looked at`);
+          const again = steps.find((step) => tracker.isRepeated(step));
+          if (again !== undefined) return { done: [], failed: unproved(again), observation };
+          tracker.running(
+            steps,
+            withVoters(steps, start).map((each) => each.voters),
+          );
+          const result = await this.#onHost(host, steps, observation);
           tracker.finish(steps, result);
           return result;
         }),
       ),
     );
-    const hosts = new Map(world.observed.hosts);
-    const done: Step[] = [];
+    const hosts = new Map(start.observed.hosts);
+    const done: DoneStep[] = [];
     batches.forEach(([name], index) => {
       const result = results[index];
       if (result == null) return;
       hosts.set(name, result.observation);
-      done.push(...result.done);
-      if (result.failed !== null) failures.push(result.failed);
-      else if (result.observation.kind === 'unreachable') {
-        const step = result.done.at(-1);
-        if (step !== undefined) failures.push({ step, message: result.observation.message });
+      done.push(...result.done.map(({ action, host, service }) => ({ action, host, service })));
+      const last = result.done.at(-1);
+      if (result.failed !== null) this.#failures.push(result.failed);
+      else if (result.observation.kind === 'unreachable' && last !== undefined && !CLUSTER_ACTIONS.has(last.action)) {
+        this.#failures.push({ step: last, message: result.observation.message });
       }
     });
-    const observed = { ...world.observed, hosts, run: { done: [...world.observed.run.done, ...done] } };
-    world = { ...world, observed: { ...observed, nodes: await observeNodes(input, observed, options) } };
-    next = nextSteps(world);
+    const look = await lookAtCluster(this.#judged.input, hosts, this.#options.cluster);
+    const run = { done: [...start.observed.run.done, ...done] };
+    this.#world = { ...start, observed: { ...start.observed, at: this.#options.clock(), hosts, ...look, run } };
   }
-  // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
-  // the Nodes cannot be seen there is a refusal.
-  if (next.now.length === 0 && next.refused.length === 0 && failures.length === 0) tracker.dropRest();
-  const lost = new Set(failures.map((failure) => failure.step.host));
-  // A host that was lost on the way is a failure, not a refusal as well.
-  const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
-  return { plan: { ...tracker.plan, refusals, notes: [...input.notes, ...notesOf(world)] }, failures };
+
+  /** On the host itself, or, for the steps that go through the API, through the servers that speak for the cluster. */
+  async #onHost(host: Host, steps: readonly Step[], observation: HostObservation): Promise<CarriedOut> {
+    const { hands, cluster } = this.#options;
+    const [step] = steps;
+    if (step === undefined || !CLUSTER_ACTIONS.has(step.action)) {
+      if (observation.kind !== 'reached') throw new Error(`a step on ${host.name}, which was not reached`);
+      return hands.carryOut(host, steps, observation);
+    }
+    const message = await cluster.carryOut(spokesmen(this.#world, host), step, host, this.#facts(host));
+    if (message !== null) return { done: [], failed: { step, message }, observation };
+    // What the cluster did shows on the host: a tombstone, a service that ended.
+    const after = observation.kind === 'reached' ? await hands.lookAt(host) : observation;
+    return { done: [step], failed: null, observation: after };
+  }
+
+  #facts(host: Host | null): ClusterFacts {
+    const { members } = seeAs(this.#world);
+    return {
+      member: host === null ? null : members.memberOf(host),
+      identity: members.identity,
+      voters: members.voters.flatMap((member) => (member.nodeName === null ? [] : [member.nodeName])),
+      group: this.#world.desired.cluster.name,
+    };
+  }
+
+  async #lookAgain(): Promise<void> {
+    const observed = await observe(this.#judged.input, this.#options);
+    this.#world = { ...this.#world, observed: { ...observed, run: this.#world.observed.run } };
+  }
+
+  /** A complete apply that no host needed is written down all the same. */
+  async #recordQuietly(): Promise<void> {
+    const step = isDoneButForTheRecord(this.#world);
+    if (step === null) return;
+    const through = spokesmen(this.#world, null);
+    const host = through[0];
+    if (host === undefined) return;
+    if (this.#lock === null) {
+      const acquired = await this.#options.cluster.acquire(through);
+      // Somebody else applies right now, and writes what is true then.
+      if (acquired.kind !== 'held') return;
+      this.#lock = acquired.lock;
+    }
+    const message = await this.#options.cluster.carryOut(through, step, host, this.#facts(host));
+    if (message !== null) this.#failures.push({ step: null, message: `The record could not be written: ${message}.` });
+  }
+
+  /** Cancelled: a node that this run only cordoned takes work again. */
+  async #uncordonBegun(): Promise<void> {
+    const { done } = this.#world.observed.run;
+    for (const { host } of this.#world.desired.hosts) {
+      const own = done.filter((step) => step.host === host.name);
+      const drained = own.findLastIndex((step) => step.action === 'drain');
+      if (drained < 0 || drained < own.length - 1) continue;
+      const through = spokesmen(this.#world, host);
+      const step: Step = {
+        action: 'uncordon',
+        host: host.name,
+        service: null,
+        value: null,
+        detail: 'the run was cancelled',
+      };
+      await this.#options.cluster.carryOut(through, step, host, this.#facts(host));
+    }
+  }
 }
 
-/** On the host itself, or, for the steps that go through the API, through the server that speaks for the cluster. */
-async function carryOut(world: World, host: Host, steps: readonly Step[], options: ApplyOptions): Promise<CarriedOut> {
-  const [step] = steps;
-  if (step === undefined || !CLUSTER_ACTIONS.has(step.action)) return options.hands.carryOut(host, steps);
-  const observation = world.observed.hosts.get(host.name);
-  const through = spokesman(world);
-  if (observation === undefined || through === null) throw new Error(`${step.action} of ${host.name} without a server`);
-  const message = await options.cluster.carryOut(through, step, host);
-  return message === null
-    ? { done: [step], failed: null, observation }
-    : { done: [], failed: { step, message }, observation };
+/** Milliseconds between two looks at a voter that may heal. */
+const POLL_MILLISECONDS = 5000;
+
+function worldOf({ input, intent, observed }: Judged): World {
+  return { desired: input.desired, observed, intent };
 }
 
 /** A step that was done and is wanted again: the host does not show what was done. */
-function unproved(step: Step, observation: HostObservation | undefined): CarriedOut {
-  const message = `${step.action} was done, but ${step.host} does not show it; something else writes there.`;
-  if (observation === undefined) throw new Error(`a step on ${step.host}, which was never looked at`);
-  return { done: [], failed: { step, message }, observation };
+function unproved(step: Step): { readonly step: Step; readonly message: string } {
+  return { step, message: `${step.action} was done, but ${step.host} does not show it; something else writes there.` };
 }
 
 function byHost(steps: readonly Step[]): ReadonlyMap<string, readonly Step[]> {
@@ -183,69 +426,4 @@ function byHost(steps: readonly Step[]): ReadonlyMap<string, readonly Step[]> {
     else batch.push(step);
   }
   return batches;
-}
-
-/** Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. */
-class Tracker {
-  plan: ClusterPlan;
-  readonly #states: Map<string, StepState>;
-  readonly #numbers = new Map<string, number>();
-  readonly #progress: Progress;
-
-  constructor(plan: ClusterPlan, states: Map<string, StepState>, progress: Progress) {
-    this.plan = plan;
-    this.#states = states;
-    this.#progress = progress;
-    for (const step of plan.steps) this.#numbers.set(identity(step), step.number);
-    progress(plan);
-  }
-
-  isDone(step: Step): boolean {
-    const number = this.#numbers.get(identity(step));
-    return number !== undefined && this.#states.get(stepKey(this.plan.cluster.name, number)) === 'done';
-  }
-
-  set(steps: readonly Step[], state: StepState): void {
-    for (const step of steps) this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
-    this.#progress(this.plan);
-  }
-
-  finish(steps: readonly Step[], result: CarriedOut): void {
-    const done = new Set(result.done.map(identity));
-    for (const step of steps) {
-      const failed = result.failed !== null && identity(result.failed.step) === identity(step);
-      const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
-      this.#states.set(stepKey(this.plan.cluster.name, this.#number(step)), state);
-    }
-    this.#progress(this.plan);
-  }
-
-  /** Leaves the steps that are done, numbered from 1 again: no other is needed. */
-  dropRest(): void {
-    const { name } = this.plan.cluster;
-    const done = this.plan.steps.filter(({ number }) => this.#states.get(stepKey(name, number)) === 'done');
-    if (done.length === this.plan.steps.length) return;
-    for (const { number } of this.plan.steps) this.#states.delete(stepKey(name, number));
-    this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
-    this.#numbers.clear();
-    for (const step of this.plan.steps) {
-      this.#numbers.set(identity(step), step.number);
-      this.#states.set(stepKey(name, step.number), 'done');
-    }
-    this.#progress(this.plan);
-  }
-
-  #number(step: Step): number {
-    const found = this.#numbers.get(identity(step));
-    if (found !== undefined) return found;
-    const number = this.plan.steps.length + 1;
-    const planned: PlannedStep = { ...step, number, voters: null };
-    this.plan = { ...this.plan, steps: [...this.plan.steps, planned] };
-    this.#numbers.set(identity(step), number);
-    return number;
-  }
-}
-
-function identity(step: Step): string {
-  return JSON.stringify([step.action, step.host, step.service, step.value]);
 }

@@ -1,21 +1,22 @@
 import pLimit from 'p-limit';
-import { type ApplyOptions, applyCluster, observe, type StepFailure } from './apply.js';
+import { type ApplyOptions, applyCluster, askForRecord, type Judged, observe, type StepFailure } from './apply.js';
 import { messageOf, UserError } from './errors.js';
 import { type Explanation, explainHost } from './fleet/explain.js';
 import type { Cluster, Host } from './fleet/fleet.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
 import { readPrivateKeys } from './hosts/private-key.js';
+import { judgeCluster } from './judge.js';
 import type { Logger } from './log.js';
 import { assumeBase } from './plan/assume.js';
 import { hostsToContact, type Intent } from './plan/desired.js';
 import { makePlan, type PlanInput } from './plan/make-plan.js';
-import { withReportedNames } from './plan/node-names.js';
+import { spokesmen } from './plan/next-steps.js';
 import { type ClusterPlan, commonBase, type Plan } from './plan/plan.js';
 import { prepare } from './plan/prepare.js';
 import type { StepState } from './plan/step.js';
 import { type Fleets, readFleets } from './read-fleets.js';
 import type { Failure, RunReport } from './report/run.js';
-import { type MergeBaseLookup, openRepository } from './repository/repository.js';
+import { type MergeBaseLookup, openRepository, type Repository } from './repository/repository.js';
 import { createRunHands, type RunHands } from './run-hands.js';
 import type { Settings } from './settings.js';
 
@@ -47,9 +48,6 @@ export type RunOutcome = Omit<RunReport, 'result'>;
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 export async function run(settings: Settings, context: RunContext, workflow: WorkflowRun, io: Io): Promise<RunOutcome> {
-  if (context.mode === 'drift') {
-    throw new UserError('This version of fleet-role does not do mode drift; set the input mode to plan or apply.');
-  }
   if (context.refusal !== null) return outcome(refusedPlan(settings, context), settings);
   // A key that is none is said before anything is read.
   if (settings.sshPrivateKey !== null) readPrivateKeys(settings.sshPrivateKey);
@@ -63,84 +61,103 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
     logger: io.logger,
     mergeBaseLookup: io.mergeBaseLookup,
   });
-  let fleets: Fleets;
   try {
-    fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
+    const fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
+    const declared = prepare(fleets.head, fleets.base);
+    const intent = intentOf(settings, context, io.guardsVersion, declared, fleets.head.commit);
+    if (!context.contactsHosts) {
+      const explanation = context.mode === 'explain' ? { explanation: explain(fleets, settings) } : {};
+      const clusters = declared.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
+      return outcome(planOf(fleets, context.mode, clusters, false), settings, explanation);
+    }
+    checkConnections(declared, settings, context);
+    const hands = createRunHands({
+      settings,
+      temp: io.temp,
+      trustsInventory: context.trustsInventory,
+      run: workflow.url ?? 'a run outside GitHub',
+      attempt: io.env.GITHUB_RUN_ATTEMPT ?? '1',
+      head: intent.head,
+      repository: intent.repository,
+      runner: [io.env.RUNNER_NAME, io.env.HOSTNAME].filter((name) => name !== undefined && name !== ''),
+      logger: io.logger,
+      signal: io.signal,
+      clock: io.clock,
+      onSecretFiles: io.onSecretFiles,
+    });
+    try {
+      return await act({ declared, fleets, intent, hands, repository, settings, context, io });
+    } finally {
+      await hands.close();
+    }
   } finally {
     await repository.close();
   }
-  const explanation = context.mode === 'explain' ? explain(fleets, settings) : null;
-  const inputs = prepare(fleets.head, fleets.base);
-  const intent = intentOf(settings, context, io.guardsVersion, inputs);
-  const plan = (clusters: readonly ClusterPlan[], observed: boolean): Plan => ({
-    mode: context.mode,
-    base: commonBase(clusters),
-    head: fleets.head.commit,
-    inventory: fleets.head.inventory,
-    observed,
-    clusters,
-  });
-  // A rejoin is always refused yet: there is nothing to look at a host for.
-  if (!context.contactsHosts || context.mode === 'rejoin') {
-    const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
-    return outcome(plan(clusters, false), settings, explanation === null ? {} : { explanation });
-  }
-  checkConnections(inputs, settings, context);
-  const hands = createRunHands({
-    settings,
-    temp: io.temp,
-    trustsInventory: context.trustsInventory,
-    run: workflow.url ?? 'a run outside GitHub',
-    logger: io.logger,
-    signal: io.signal,
-    clock: io.clock,
-    onSecretFiles: io.onSecretFiles,
-  });
-  try {
-    return await act(inputs, intent, hands, plan, settings, context, io);
-  } finally {
-    await hands.close();
-  }
+}
+
+interface Act {
+  readonly declared: readonly PlanInput[];
+  readonly fleets: Fleets;
+  readonly intent: Intent;
+  readonly hands: RunHands;
+  readonly repository: Repository;
+  readonly settings: Settings;
+  readonly context: RunContext;
+  readonly io: Io;
 }
 
 /** Looks at the hosts of every cluster, and applies where that is asked for. Clusters go one after the other. */
-async function act(
-  declared: readonly PlanInput[],
-  intent: Intent,
-  hands: RunHands,
-  plan: (clusters: readonly ClusterPlan[], observed: boolean) => Plan,
-  settings: Settings,
-  context: RunContext,
-  io: Io,
-): Promise<RunOutcome> {
+async function act(run: Act): Promise<RunOutcome> {
+  const { declared, fleets, intent, hands, settings, context, io } = run;
   const writes = (context.mode === 'apply' || context.mode === 'rejoin') && !settings.dryRun;
-  const options: ApplyOptions = { ...hands, limit: pLimit(settings.parallelism), clock: io.clock, signal: io.signal };
+  const limit = pLimit(settings.parallelism);
+  const { clock, signal } = io;
+  const look = { hands: hands.hands, cluster: hands.cluster, limit, clock };
+  const judge = (input: PlanInput): Promise<Judged> =>
+    judgeCluster(input, {
+      repository: run.repository,
+      fleets,
+      base: context.base,
+      drift: context.mode === 'drift',
+      intent,
+      observe: (of, known) => observe(of, look, known),
+      askForRecord: (of) => askForRecord(of, look),
+      ownNode: (of, observed) => hands.cluster.ownNode(spokesmen({ desired: of.desired, observed, intent }, null)),
+    });
+  const options: ApplyOptions = { ...look, signal, judge, sleep: hands.sleep, stepSeconds: settings.stepTimeout };
+  const plan = (clusters: readonly ClusterPlan[]): Plan => planOf(fleets, context.mode, clusters, true);
+  const planned = ({ input, observed, intent: own }: Judged): ClusterPlan => makePlan(input, observed, own);
+
+  const judged = await Promise.all(declared.map(judge));
+  if (!writes) return outcome(plan(judged.map(planned)), settings, { cancelled: signal.aborted });
   const clusters: ClusterPlan[] = [];
   const failures: StepFailure[] = [];
   const states = new Map<string, StepState>();
-  const seen = await Promise.all(declared.map((input) => observe(input, options)));
-  const inputs = declared.map((input, index) => withReportedNames(input, seen[index] as (typeof seen)[number]));
-  const planned = inputs.map((input, index) => makePlan(input, seen[index] as (typeof seen)[number], intent));
-  if (!writes) return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
-  for (const [index, asDeclared] of declared.entries()) {
+  const later = judged.slice(1).map(planned);
+  for (const [index, first] of judged.entries()) {
     // The first look may be an hour old once another cluster's nodes were drained.
-    const first = index === 0 || io.signal.aborted ? seen[index] : undefined;
-    const observed = first ?? (await observe(asDeclared, options));
-    const input = withReportedNames(asDeclared, observed);
-    const later = planned.slice(index + 1);
-    const applied = await applyCluster(input, observed, intent, options, states, (current) => {
-      io.progress({ ...outcome(plan([...clusters, current, ...later], true), settings, { states }), result: null });
+    const fresh = index === 0 || signal.aborted ? first : await judge(declared[index] as PlanInput);
+    const applied = await applyCluster(fresh, options, states, (current) => {
+      const shown = plan([...clusters, current, ...later.slice(index)]);
+      io.progress({ ...outcome(shown, settings, { states }), result: null });
     });
     clusters.push(applied.plan);
     failures.push(...applied.failures);
   }
-  const failure = failures.length === 0 ? null : failureOf(failures);
-  return outcome(plan(clusters, true), settings, {
+  return outcome(plan(clusters), settings, {
     states,
-    failure,
-    failures: failures.map(({ step, message }) => ({ step: `${step.action} ${step.host}`, reason: message })),
-    cancelled: io.signal.aborted,
+    failure: failures.length === 0 ? null : failureOf(failures),
+    failures: failures.map(({ step, message }) => ({
+      step: step === null ? 'the run' : `${step.action} ${step.host}`,
+      reason: message,
+    })),
+    cancelled: signal.aborted,
   });
+}
+
+function planOf(fleets: Fleets, mode: Plan['mode'], clusters: readonly ClusterPlan[], observed: boolean): Plan {
+  const { commit: head, inventory } = fleets.head;
+  return { mode, base: commonBase(clusters), head, inventory, observed, clusters };
 }
 
 function outcome(plan: Plan, settings: Settings, more: Partial<RunOutcome> = {}): RunOutcome {
@@ -150,24 +167,31 @@ function outcome(plan: Plan, settings: Settings, more: Partial<RunOutcome> = {})
 function failureOf(failures: readonly StepFailure[]): Failure {
   const [first, ...others] = failures;
   if (first === undefined) throw new Error('a failure without a step');
-  const hosts = [...new Set(others.map((failure) => failure.step.host))].filter((host) => host !== first.step.host);
+  if (first.step === null) return { step: null, reason: first.message, advice: AFTER_A_FAILURE };
+  const { host } = first.step;
+  const hosts = [...new Set(others.flatMap(({ step }) => (step === null ? [] : [step.host])))].filter(
+    (other) => other !== host,
+  );
   const more =
     hosts.length === 0
       ? ''
       : ` So did ${hosts.length === 1 ? 'one other host' : `${hosts.length} other hosts`}: ${hosts.join(', ')}.`;
   return {
-    step: `${first.step.action} ${first.step.host}`,
-    reason: `${first.step.host}: ${first.message}${more}`,
-    advice:
-      'Every file is either as it was or as it should be, and no container was recreated. Mend the host and run the same commit again: what is done already is not done twice.',
+    step: `${first.step.action} ${host}`,
+    reason: `${host}: ${first.message}${more}`,
+    advice: AFTER_A_FAILURE,
   };
 }
+
+const AFTER_A_FAILURE =
+  'Every file is either as it was or as it should be, and no member was asked in or out beyond the steps that are shown as done. Mend what is named and run the same commit again: it looks afresh, goes on where this run ended, and does nothing twice.';
 
 function intentOf(
   settings: Settings,
   context: RunContext,
   guardsVersion: string,
   inputs: readonly PlanInput[],
+  head: string,
 ): Intent {
   const known = inputs.some((input) => input.desired.cluster.hosts.some((host) => host.name === settings.host));
   if (settings.host !== null && !known && inputs.every((input) => input.desired.cluster.readable)) {
@@ -182,10 +206,10 @@ function intentOf(
     installGuards: settings.installGuards,
     drain: settings.drain,
     guardsVersion,
-    forceUnreachable: false,
-    allowRollback: false,
-    head: '',
-    repository: '',
+    forceUnreachable: settings.forceUnreachable,
+    allowRollback: settings.allowRollback,
+    head,
+    repository: context.repository.fleet,
     relation: 'none',
     runsOn: null,
   };

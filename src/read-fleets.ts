@@ -23,6 +23,11 @@ export interface Fleets {
   readonly base: Base;
   /** For mode explain alone: what the head's inventory holds beside the fleet. */
   readonly explained: ExplainedInventory | null;
+  /**
+   * What another commit declares, for a cluster whose record names it. Works while the repository is open; what was
+   * read already is not read again.
+   */
+  readonly at: (commit: string) => Promise<Base>;
 }
 
 /**
@@ -62,6 +67,15 @@ export async function readFleets(
       declareFleet(snapshot.commit, inventory, settings.clusterGroups, { ...settings, layout });
     return { fleet: as(settings.layout), explained, as };
   };
+  const readBase = async (commit: string): Promise<Base> => {
+    try {
+      const [snapshot] = await repository.snapshot([commit], wanted);
+      return { commit, fleet: declare(present(snapshot)).fleet, unreadable: null };
+    } catch (error) {
+      if (!(error instanceof CommitError)) throw error;
+      return { ...NO_BASE, unreadable: error.message };
+    }
+  };
   const together = (declared: Declared, base: Base): Fleets => {
     const vanished =
       settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
@@ -71,7 +85,14 @@ export async function readFleets(
       const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
       logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
     }
-    return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null };
+    const read = new Map<string, Base>([[fleet.commit, { commit: fleet.commit, fleet, unreadable: null }]]);
+    if (base.commit !== null) read.set(base.commit, base);
+    const at = async (commit: string): Promise<Base> => {
+      const known = read.get(commit) ?? (await readBase(commit));
+      read.set(commit, known);
+      return known;
+    };
+    return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null, at };
   };
 
   if (found.commit === null || found.commit === headCommit) {
@@ -130,12 +151,12 @@ async function resolveBase(repository: Repository, base: BaseSpec, head: string)
       return { commit: null, unreadable: why };
     }
     case 'record':
-      // No record is kept yet; what stands in for it counts when it is known to be an ancestor.
+      // What stands in for a record that was not read yet counts when it is known to be an ancestor.
       return at(base.orElse.kind === 'ancestor' ? await knownAncestor(repository, base.orElse.sha, head) : null);
   }
 }
 
-async function knownAncestor(repository: Repository, commit: string, head: string): Promise<string | null> {
+export async function knownAncestor(repository: Repository, commit: string, head: string): Promise<string | null> {
   return (await repository.isAncestor(commit, head)) === 'yes' ? commit : null;
 }
 

@@ -117,9 +117,6 @@ export function readSettings(read: (name: string) => string): Settings {
     installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
   };
 
-  notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
-  notYet('force-unreachable', settings.forceUnreachable, 'removing a server that cannot be reached');
-  notYet('allow-rollback', settings.allowRollback, 'keeping records of what was applied');
   notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
   notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
 

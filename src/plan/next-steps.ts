@@ -1,3 +1,4 @@
+import type { Host } from '../fleet/fleet.js';
 import { type DesiredHost, hostsToContact, isAdopted, type SeenWorld, type World } from './desired.js';
 import { awaitReady, settle, snapshotFirst, uncordon, unsettled, writeIdentity } from './finish.js';
 import { isListed, type Job, jobOf } from './jobs.js';
@@ -27,6 +28,25 @@ export interface NextSteps {
   readonly now: readonly Step[];
   /** Why other things are not done. */
   readonly refused: readonly Refusal[];
+}
+
+/**
+ * The hosts through which the cluster is told something about `host` (null: about itself), in order of preference:
+ * never through a server that the step is about, where another one answers.
+ */
+export function spokesmen(world: World, host: Host | null): readonly Host[] {
+  const through = seeAs(world).members.through;
+  const others = through.filter((server) => server.name !== host?.name);
+  return others.length > 0 ? others : through;
+}
+
+/** The world as a step is carried out in it: of a host that is rejoined the own voice does not count. */
+export function seeAs(world: World): SeenWorld {
+  const seen = seeWorld(world);
+  const { mode, host } = world.intent;
+  return mode === 'rejoin' && host !== null && seen.members.membership.kind === 'split'
+    ? withoutVoice(seen, host)
+    : seen;
 }
 
 function endsRun({ action }: { readonly action: string }): boolean {

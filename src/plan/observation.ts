@@ -1,4 +1,5 @@
 import type { Service } from '../fleet/fleet.js';
+import type { DoneStep } from './step.js';
 
 /** Something that could not be found out, and why. It never counts as healthy, absent or equal. */
 export interface Unknown {
@@ -224,10 +225,4 @@ export interface Observation {
 /** What this run has done so far: rules about "first in this run" need no memory inside. */
 export interface RunMemory {
   readonly done: readonly DoneStep[];
-}
-
-export interface DoneStep {
-  readonly action: string;
-  readonly host: string;
-  readonly service: Service | null;
 }

@@ -15,11 +15,12 @@ export interface Base {
 export const NO_BASE: Base = { commit: null, fleet: null, unreadable: null };
 
 /**
- * Puts every cluster of the head beside its base: changes, warnings, and what is desired. A base that cannot be read,
+ * Puts every cluster of the head beside its base (`baseOf`: one of its own for each cluster): changes, warnings, and what is desired. A base that cannot be read,
  * or that was invalid and so never applied, is the note `base-unreadable` and counts as none.
  */
-export function prepare(head: Fleet, base: Base): readonly PlanInput[] {
+export function prepare(head: Fleet, baseOf: Base | ((cluster: string) => Base)): readonly PlanInput[] {
   const compared = head.clusters.map((cluster) => {
+    const base = typeof baseOf === 'function' ? baseOf(cluster.name) : baseOf;
     const found = base.fleet?.clusters.find((candidate) => candidate.name === cluster.name) ?? null;
     const why = base.unreadable ?? unusable(found, base.commit);
     const before = why === null ? found : null;
@@ -37,7 +38,7 @@ export function prepare(head: Fleet, base: Base): readonly PlanInput[] {
       ? compareClusters(before, cluster)
       : { changes: [], warnings: [], leaving: [], pairs: new Map() };
     const added = cluster.hosts.filter((host) => !comparison.pairs.has(host.name));
-    return { cluster, before, notes, comparison, added };
+    return { cluster, commit: base.commit, before, notes, comparison, added };
   });
   // One host by its inventory name, node name, or machine: who leaves one cluster and is added to another has moved.
   const leaves = new Map<string, string>();
@@ -46,14 +47,14 @@ export function prepare(head: Fleet, base: Base): readonly PlanInput[] {
     for (const key of comparison.leaving.flatMap(identitiesOf)) leaves.set(key, cluster.name);
     for (const key of added.flatMap(identitiesOf)) comes.set(key, cluster.name);
   }
-  return compared.map(({ cluster, before, notes, comparison }) => {
+  return compared.map(({ cluster, commit, before, notes, comparison }) => {
     const elsewhere = (host: Host): string | null => {
       const others = identitiesOf(host).flatMap((key) => [leaves.get(key), comes.get(key)]);
       return others.find((name) => name !== undefined && name !== cluster.name) ?? null;
     };
     const warned: Cluster = { ...cluster, warnings: [...cluster.warnings, ...comparison.warnings] };
     const desired: Desired = desire(warned, before, comparison.pairs, comparison.leaving, elsewhere);
-    return { desired, baseCommit: before === null ? null : base.commit, changes: comparison.changes, notes };
+    return { desired, baseCommit: before === null ? null : commit, changes: comparison.changes, notes };
   });
 }
 

@@ -35,6 +35,25 @@ export const ACTIONS = [
 
 export type Action = (typeof ACTIONS)[number];
 
+/** The steps that go through the API of the cluster; all others are done on the host itself. */
+export const CLUSTER_ACTIONS: ReadonlySet<Action> = new Set([
+  'drain',
+  'snapshot',
+  'remove-member',
+  'cancel-removal',
+  'confirm-removed',
+  'await-eviction',
+  'clean-node',
+  'delete-node',
+  'clear-password',
+  'await-ready',
+  'await-voter',
+  'settle',
+  'uncordon',
+  'write-record',
+  'delete-record',
+]);
+
 /** One thing done on one host (or through it, on its cluster). */
 export interface Step {
   readonly action: Action;
@@ -64,6 +83,13 @@ export interface Voters {
   readonly quorum: number;
   /** How many more servers may fail before quorum is lost. */
   readonly tolerance: number;
+}
+
+/** A step that a run has done. */
+export interface DoneStep {
+  readonly action: string;
+  readonly host: string;
+  readonly service: Service | null;
 }
 
 export interface PlannedStep extends Step {

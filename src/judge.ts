@@ -1,4 +1,5 @@
 import type { Judged } from './apply.js';
+import { machineOf } from './fleet/changes.js';
 import type { BaseSpec } from './github/events.js';
 import type { Intent, Relation } from './plan/desired.js';
 import type { PlanInput } from './plan/make-plan.js';
@@ -31,7 +32,7 @@ export interface JudgeOptions {
 export async function judgeCluster(declared: PlanInput, options: JudgeOptions): Promise<Judged> {
   const first = (await options.askForRecord(declared)) ?? (await options.observe(declared, null));
   const record = first.record?.kind === 'known' ? first.record.value : null;
-  const input = await inputFor(declared, record, options);
+  const input = await withBegun(await inputFor(declared, record, options), record, options);
   const observed = input === declared ? first : await options.observe(input, first);
   const named = withReportedNames(input, observed);
   const relation = await relationOf(options.repository, options.intent.head, record);
@@ -58,6 +59,30 @@ async function inputFor(
   // Whole clusters are compared, so that a host that goes from one to another is still seen to move.
   const all = prepare(fleets.head, (other) => (other === name ? base : fleets.base));
   return cluster(all, name) ?? declared;
+}
+
+/**
+ * A commit that was begun and never completed may have brought hosts that neither head nor base know (it was reverted).
+ * They count as leaving: nobody else would take them out again.
+ */
+async function withBegun(
+  input: PlanInput,
+  record: RecordObservation | null,
+  options: JudgeOptions,
+): Promise<PlanInput> {
+  const { desired } = input;
+  const begun = record?.started ?? null;
+  if (begun === null || begun === record?.commit || begun === options.intent.head || !desired.cluster.valid)
+    return input;
+  if (record?.group !== desired.cluster.name || record.repository !== options.intent.repository) return input;
+  const { fleet } = await options.fleets.at(begun);
+  const then = fleet?.clusters.find((candidate) => candidate.name === desired.cluster.name);
+  if (then === undefined || then.controller !== true) return input;
+  const known = new Set(desired.hosts.flatMap(({ host }) => [host.name, host.nodeName ?? '', machineOf(host)]));
+  const more = then.hosts
+    .filter((host) => ![host.name, host.nodeName ?? '', machineOf(host)].some((id) => id !== '' && known.has(id)))
+    .map((host) => ({ host, leaving: true, before: host, movedAcross: null }));
+  return more.length === 0 ? input : { ...input, desired: { ...desired, hosts: [...desired.hosts, ...more] } };
 }
 
 function withoutBase(declared: PlanInput, base: Base): PlanInput {

@@ -1,6 +1,6 @@
 import type { Host } from '../fleet/fleet.js';
 import { joinUrlOf } from '../fleet/join-url.js';
-import type { DesiredHost, HostView, World } from './desired.js';
+import { type DesiredHost, type HostView, nodeOf, type World } from './desired.js';
 import { isFenced } from './membership.js';
 import { type Known, known, type Member, type ReachedHost, unknown, valueOr } from './observation.js';
 
@@ -15,7 +15,9 @@ function byVotes(view: HostView, urlOf: (server: Host) => string, wanted: string
     (entry) => entry.host.name !== host.name && members.standing(entry.host) === 'voter',
   );
   const up = votes.filter((entry) => members.healthy(members.memberOf(entry.host) as Member));
-  const stays = (entry: DesiredHost): boolean => entry.host.role === 'server' && !entry.leaving;
+  // One whose removal is asked for may be gone before the request is taken back.
+  const stays = (entry: DesiredHost): boolean =>
+    entry.host.role === 'server' && !entry.leaving && nodeOf(world, entry.host)?.removeAsked !== true;
   const topology = votes.find((entry) => stays(entry) && urlOf(entry.host) === wanted);
   if (topology !== undefined && (up.includes(topology) || written === wanted)) return known(wanted);
   const next = up.find(stays) ?? votes.find((entry) => stays(entry) && urlOf(entry.host) === written);

@@ -12,7 +12,9 @@ export type ChangeRule = (world: SeenWorld, job: Job) => readonly Refusal[];
 export function changeRefusals(world: SeenWorld, job: Job): readonly Refusal[] {
   const asks = asksForMember(job);
   const whole = job.begun ? [] : [...wholeBeforePart(world, job)];
-  const change = asks ? [believed, noQuorum, pendingChange, unhealthyVoter, quorumAfter, joinsLeaving] : [];
+  const change = asks
+    ? [knownAncestry, believed, noQuorum, pendingChange, unhealthyVoter, quorumAfter, joinsLeaving]
+    : [];
   return [...whole, ...change.flatMap((rule) => rule(world, job))];
 }
 
@@ -47,6 +49,14 @@ const WHAT: { readonly [K in Job['kind']]: string } = {
 function what({ entry, kind }: Job): string {
   return `${entry.host.name} ${WHAT[kind]}`;
 }
+
+/** Rule 12: where it is not known whether the head is older than what was applied, no member is changed. */
+const knownAncestry: ChangeRule = (world, job) => {
+  const { relation, allowRollback, head } = world.intent;
+  if (!world.observed.observed || relation !== 'unknown' || allowRollback) return [];
+  const message = `${what(job)}: it could not be found out whether ${head.slice(0, 12)} is older than what was applied or begun here (rule 12). Fetch the whole history (fetch-depth: 0, or a token that may read the repository), or set allow-rollback: true for this run.`;
+  return refuse('rollback', job, message);
+};
 
 const believed: ChangeRule = (world, job) => {
   const { membership } = world.members;

@@ -9,7 +9,12 @@ export const needsRejoin: HostRule = (world, entry) => {
   if (world.intent.mode === 'rejoin' || leaving || host.role !== 'server' || seen?.kind !== 'reached') return [];
   if (world.desired.cluster.controller !== true || !isListed(world.members.standing(host))) return [];
   const services = valueOr(seen.services, null);
-  if (services === null || isUp(services.k3s)) return [];
+  if (services === null) return [];
+  // What is up may still be joining; a voter that has nothing to start from never will (fact 2.15).
+  const lost = seen.datastore.kind === 'known' && seen.datastore.value === 'none';
+  const standing = world.members.standing(host);
+  const joins = standing !== 'voter' && services.k3s.state !== 'restarting';
+  if (isUp(services.k3s) && (!lost || joins || standing === 'unstarted')) return [];
   const way = `Run this again with mode: rejoin and host: ${host.name}.`;
   if (seen.datastore.kind === 'unknown') {
     const message = `${host.name} is a member and its k3s does not run, and it is not known whether it still has its datastore (${seen.datastore.why}). ${way}`;

@@ -23,11 +23,19 @@ export const removal: Sequence = (view) => {
     () => drainFirst(view, 'the host left the inventory'),
     () => writeFiles(view, '', 'name nobody, so that nothing starts here again'),
     () => [...stop(view, 'k3s', 'its member is gone'), ...stop(view, 'k3s-agent', 'the host left the inventory')],
+    () => guardFirst(view),
     () => setAside(view),
-    // Made anew with the mount it stays down whoever starts it.
-    () => (view.server.restartPolicy === 'no' ? recreate(view, 'k3s', 'with the guards, not started') : []),
   );
 };
+
+/**
+ * Made anew with the mount it stays down whoever starts it. Before its datastore is set aside: without one, without
+ * guards and with no URL in its own environment a start would make a second cluster.
+ */
+function guardFirst(view: JobView): ReturnType<Sequence> {
+  if (view.world.intent.installGuards === 'never') return [];
+  return recreate(view, 'k3s', 'with the guards, not started');
+}
 
 function takeOut(view: JobView, role: 'agent' | '', why: string): ReturnType<Sequence> {
   return firstOf(
@@ -44,12 +52,12 @@ function becomeAgent(view: JobView): ReturnType<Sequence> {
     () => (isDown(view.server) ? [] : drainFirst(view, 'it becomes an agent')),
     () => writeFiles(view, 'agent', 'name the agent'),
     () => stop(view, 'k3s', 'its member is gone'),
+    () => guardFirst(view),
     () => (agent.state === 'running' ? [] : setAside(view)),
     () =>
       node?.serverTraces === true
         ? [step(view, 'clean-node', 'take the server labels and etcd annotations from the Node', { value: 'server' })]
         : [],
-    () => (view.server.restartPolicy === 'no' ? recreate(view, 'k3s', 'with the guards, not started') : []),
     () => restorePolicy(view),
     () =>
       agent.state === 'running'

@@ -176,7 +176,7 @@ function finishSteps(world: SeenWorld, entry: DesiredHost): readonly Step[] {
 function jobSteps(world: SeenWorld, job: Job): readonly Step[] {
   const view = viewJob(world, job);
   if (view === null || job.kind === 'forced-removal') return [];
-  if (job.kind !== 'unfencing' && job.kind !== 'promotion' && waitsForOthers(view)) return [];
+  if ((job.kind === 'demotion' || job.kind === 'removal') && waitsForOthers(view)) return [];
   return withSnapshot(world, job, SEQUENCES[job.kind](view));
 }
 

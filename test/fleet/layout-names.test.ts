@@ -8,7 +8,7 @@ import { withReportedNames } from '../../src/plan/node-names.js';
 import { known, type Observation, PLAIN_NODE, type ReachedHost } from '../../src/plan/observation.js';
 import { NO_BASE, prepare } from '../../src/plan/prepare.js';
 import { sketchInventory, type Variables } from '../helpers/inventory.js';
-import { BASE, bare, HEAD, intent } from '../plan/worlds.js';
+import { BASE, bare, HEAD, intent, observation } from '../plan/worlds.js';
 
 const ON = { controller: true, runtime: 'compose' };
 
@@ -38,7 +38,7 @@ function observed(of: PlanInput, names: Readonly<Record<string, string>>): Obser
     return [host.name, bare(host.role, nodeName === undefined ? {} : { nodeName })];
   });
   const nodes = known(new Map(Object.values(names).map((name) => [name, PLAIN_NODE])));
-  return { at: 0, observed: true, hosts: new Map(hosts), servers: new Map(), nodes, record: null, run: { done: [] } };
+  return observation(Object.fromEntries(hosts), { nodes });
 }
 
 describe('a node name that only the host knows', () => {
@@ -93,7 +93,7 @@ describe('a host that leaves and whose node name only it knows', () => {
 
   it('is refused where it was reached and does not say it', () => {
     const of = leaves();
-    const seen = observed(of, {});
+    const seen = observed(of, { s: 'node-s', b: 'node-b' });
     const { steps, refusals } = makePlan(withReportedNames(of, seen), seen, intent);
     expect(steps.filter(({ host }) => host === 'a')).toEqual([]);
     expect(refusals).toMatchObject([
@@ -103,7 +103,7 @@ describe('a host that leaves and whose node name only it knows', () => {
 
   it('goes by the name that it reports', () => {
     const of = leaves();
-    const seen = observed(of, { a: 'node-a' });
+    const seen = observed(of, { a: 'node-a', s: 'node-s', b: 'node-b' });
     const plan = makePlan(withReportedNames(of, seen), seen, intent);
     expect(plan.refusals).toEqual([]);
     expect(plan.steps.find(({ action }) => action === 'delete-node')?.detail).toBe('delete the Node node-a');

@@ -19,7 +19,9 @@ export const roleKnown: HostRule = (world, entry) => {
   }
   const { k3s, 'k3s-agent': agent } = seen.services.value;
   const unknownState = [k3s, agent].some(({ state }) => state === 'unknown');
-  if (isUp(k3s) && isUp(agent)) {
+  const word = seen.role.kind === 'text' ? seen.role.text : '';
+  // The role file says which of the two goes.
+  if (isUp(k3s) && isUp(agent) && word !== 'server' && word !== 'agent') {
     const message = `Both k3s and k3s-agent run on ${host.name}, and one node cannot have two. Stop the one that the fleet does not need and run this again.`;
     return refuse('guards', entry, message);
   }

@@ -2,6 +2,7 @@ import type { Service } from '../../fleet/fleet.js';
 import { guardsInForce, isDown, isListed } from '../jobs.js';
 import { joinUrlNow } from '../serving.js';
 import type { Step } from '../step.js';
+import { listOverride } from '../steps/override.js';
 import { didSince, holdsPast, type JobView, roleIs, step } from './view.js';
 
 // Parts that several sequences share. Each is empty when what it makes true is true already.
@@ -85,6 +86,11 @@ export function clearPassword(view: JobView): readonly Step[] {
   const { node } = view;
   if (node === null || didSince(view, 'clear-password', ['start-service'])) return [];
   return [step(view, 'clear-password', 'delete the node password secret; k3s makes it again at its first contact')];
+}
+
+/** A host that has no container yet: whoever starts its services from now on meets the guards. */
+export function listFirst({ world, job, now }: JobView): readonly Step[] {
+  return listOverride.wanted({ world, desired: job.entry, now });
 }
 
 export function urlOf(world: JobView['world'], host: JobView['host']): string {

@@ -1,5 +1,5 @@
 import { isDown, isUp } from '../jobs.js';
-import { clearPassword, recreate, setAside, stop, writeFiles } from './parts.js';
+import { clearPassword, listFirst, recreate, setAside, stop, writeFiles } from './parts.js';
 import { drainFirst, firstOf, holdsPast, type Sequence, step } from './view.js';
 
 /** Agent → server: drained, fenced from being an agent, cleared of its past, then a learner, then a voter. */
@@ -8,7 +8,7 @@ export const promotion: Sequence = (view) => {
   const fresh = standing === 'none';
   return firstOf(
     () => (isUp(agent) ? drainFirst(view, 'it becomes a server') : []),
-    () => writeFiles(view, 'server', 'name the server'),
+    () => [...writeFiles(view, 'server', 'name the server'), ...listFirst(view)],
     () => stop(view, 'k3s-agent', 'it becomes a server'),
     () => recreate(view, 'k3s-agent', 'with the guards, not started, so that nothing brings the agent back'),
     () => (fresh && holdsPast(view) ? stop(view, 'k3s', 'what it started from belongs to a former member') : []),

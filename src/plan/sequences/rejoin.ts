@@ -25,7 +25,7 @@ export const rejoin: Sequence = (view) => {
   return firstOf(
     () => (clean ? [] : keepDown(view)),
     () => (node?.ready === true && !clean ? drainFirst(view, 'it rejoins the cluster') : []),
-    () => (clean && roleServer(view) ? [] : writeFiles(view, clean ? 'server' : '', fenceWord(clean))),
+    () => (clean ? [] : writeFiles(view, '', 'fence it: name nobody')),
     () => stop(view, 'k3s', 'it starts again with a fresh datastore'),
     () => stop(view, 'k3s-agent', 'it is declared a server'),
     () => removeMember(view),
@@ -48,10 +48,6 @@ export const rejoin: Sequence = (view) => {
 
 function roleServer({ now }: JobView): boolean {
   return now.role.kind === 'text' && now.role.text === 'server';
-}
-
-function fenceWord(clean: boolean): string {
-  return clean ? 'name the server' : 'fence it: name nobody';
 }
 
 function servesOther({ world, host }: JobView, identity: string): boolean {

@@ -1,4 +1,4 @@
-import { clearPassword, recreate, writeFiles } from './parts.js';
+import { clearPassword, listFirst, recreate, writeFiles } from './parts.js';
 import { didSince, drainFirst, firstOf, type Sequence, step } from './view.js';
 
 /** The service of the declared role is started; nobody becomes a member by it. */
@@ -6,7 +6,7 @@ export const start: Sequence = (view) => {
   const { host } = view;
   const service = host.role === 'server' ? 'k3s' : 'k3s-agent';
   return firstOf(
-    () => writeFiles(view, host.role, `name the ${host.role}`),
+    () => [...writeFiles(view, host.role, `name the ${host.role}`), ...listFirst(view)],
     // A container that was made anew has another password than the Node knows.
     () => (host.role === 'agent' ? clearPassword(view) : []),
     () => [

@@ -9,18 +9,20 @@ import { clearRoleFiles, keepJoinUrl, stopIdle, writeJoinUrl, writeRole } from '
 // The order within each list carries meaning: it is the order in which a host's steps are done.
 
 /** What every host has before anything else is done there. */
-export const SETUP_KINDS: readonly StepKind[] = [createRoleDirectory, installGuards, addOverride, listOverride];
+export const SETUP_KINDS: readonly StepKind[] = [createRoleDirectory, installGuards, addOverride];
 
 /** What a host joins through. */
 export const JOIN_KINDS: readonly StepKind[] = [writeJoinUrl];
 
 /**
- * The files of a host whose service runs as declared. A role is written after the join URL that it needs; the join URL
+ * The files of a host whose service runs as declared. A role is written after the join URL that it needs, and the
+ * override is listed last of these, since whoever starts the services then meets it; the join URL
  * is kept and the idle service stopped before the role files go; the override goes last.
  */
 export const FILE_KINDS: readonly StepKind[] = [
   writeJoinUrl,
   writeRole,
+  listOverride,
   keepJoinUrl,
   stopIdle,
   clearRoleFiles,

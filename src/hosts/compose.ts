@@ -1,6 +1,13 @@
 import { asset } from '../assets.js';
 import { JOIN_VARIABLES, type Service } from '../fleet/fleet.js';
-import { type Known, known, type ServiceObservation, type ServiceState, unknown } from '../plan/observation.js';
+import {
+  type Entrypoint,
+  type Known,
+  known,
+  type ServiceObservation,
+  type ServiceState,
+  unknown,
+} from '../plan/observation.js';
 import type { HostRuntime } from './runtime.js';
 import { type Answer, encode } from './script.js';
 import { clean, show } from './words.js';
@@ -15,7 +22,7 @@ const SETTLED_SECONDS = 10;
 
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 export const compose: HostRuntime = {
-  parts: ['env', 'compose'],
+  parts: ['env', 'mounts', 'project', 'compose'],
 
   data(host, seconds) {
     return [
@@ -59,11 +66,15 @@ export const compose: HostRuntime = {
       containers.set(container.name, container);
     }
     const now = Number(answer.get('time') ?? Number.NaN);
+
     const seen = (service: Service): Known<ServiceObservation> => {
       const container = containers.get(host.containers[service]);
       return container === undefined
         ? notDescribed(answer, host.containers[service])
-        : known(observe(container, service, now, roleDirectories));
+        : known({
+            ...observe(container, service, now, roleDirectories),
+            ...guardsOf(answer, container, service, roleDirectories),
+          });
     };
     const [k3s, agent] = [seen('k3s'), seen('k3s-agent')];
     if (k3s.kind === 'unknown') return k3s;
@@ -125,7 +136,7 @@ function observe(
   service: Service,
   now: number,
   roleDirectories: readonly string[],
-): ServiceObservation {
+): Omit<ServiceObservation, 'entrypoint' | 'guardsInside'> {
   const prefix = `${JOIN_VARIABLES[service]}=`;
   const url =
     container.environment
@@ -137,17 +148,39 @@ function observe(
     containerId: container.id,
     restartCount: container.restartCount,
     restartPolicy: container.restartPolicy,
-    mounted: container.mounts.some(
-      (mount) =>
-        mount.Destination === MOUNT_POINT &&
-        mount.RW === false &&
-        typeof mount.Source === 'string' &&
-        roleDirectories.includes(mount.Source),
-    ),
+    mounted: isMounted(container, roleDirectories),
     configFiles: container.configFiles?.split(',') ?? null,
     joinUrlEnvironment: url === '' ? null : url,
-    ...NOT_LOOKED_INSIDE,
   };
+}
+
+function isMounted(container: Container, roleDirectories: readonly string[]): boolean {
+  return container.mounts.some(
+    (mount) =>
+      mount.Destination === MOUNT_POINT &&
+      mount.RW === false &&
+      typeof mount.Source === 'string' &&
+      roleDirectories.includes(mount.Source),
+  );
+}
+
+/**
+ * Whose entrypoint the container has, by the script's line `entrypoint-SERVICE WORD [VERSION]`, and the guards that it
+ * would meet. The version is the entrypoint's own: an older one of ours in the image stays old beside newer scripts.
+ */
+function guardsOf(
+  answer: Answer,
+  container: Container,
+  service: Service,
+  roleDirectories: readonly string[],
+): Pick<ServiceObservation, 'entrypoint' | 'guardsInside'> {
+  const [word, version = ''] = (answer.get(`entrypoint-${service}`) ?? '').split(' ');
+  const entrypoint: Entrypoint = word === 'ours' || word === 'honours' || word === 'foreign' ? word : 'unknown';
+  if ((entrypoint !== 'ours' && entrypoint !== 'honours') || !isMounted(container, roleDirectories)) {
+    return { entrypoint, guardsInside: null };
+  }
+  const inside = version || (entrypoint === 'honours' ? (answer.get('guards') ?? '') : '');
+  return { entrypoint, guardsInside: inside === '' ? null : inside };
 }
 
 /**
@@ -175,9 +208,6 @@ function stateOf(container: Container, now: number): ServiceState {
   }
 }
 
-/** What lies in a container is not looked at yet. */
-const NOT_LOOKED_INSIDE = { entrypoint: 'unknown', guardsInside: null } as const;
-
 const ABSENT: ServiceObservation = {
   state: 'absent',
   containerId: null,
@@ -186,7 +216,9 @@ const ABSENT: ServiceObservation = {
   mounted: false,
   configFiles: null,
   joinUrlEnvironment: null,
-  ...NOT_LOOKED_INSIDE,
+  // What it will be is in an image that nothing runs from yet.
+  entrypoint: 'unknown',
+  guardsInside: null,
 };
 
 /**

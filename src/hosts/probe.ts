@@ -3,6 +3,8 @@ import {
   type FailureClass,
   type FileState,
   type HostObservation,
+  type Known,
+  known,
   type ReachedHost,
   type Unreachable,
   unknown,
@@ -12,9 +14,6 @@ import type { Connection, Result } from './connection.js';
 import { type HostRuntime, runtimeOf } from './runtime.js';
 import { Answer, hostData, hostScript } from './script.js';
 import { clean, show } from './words.js';
-
-/** Unknown is never none: the data directory is in a container or a volume, and this version does not look there. */
-const NOT_LOOKED_INSIDE = unknown('the data directory is not looked at yet');
 
 export interface LookOptions {
   /** The most that the one remote command may take. */
@@ -88,17 +87,26 @@ function read(host: Host, answer: Answer): HostObservation {
     override: runtime.override(answer),
     environment: { k3s: textOf(answer, 'env-k3s'), 'k3s-agent': textOf(answer, 'env-k3s-agent') },
     services: runtime.services(answer, host, answer.all('role-directory-path')),
-    datastore: NOT_LOOKED_INSIDE,
-    tombstone: NOT_LOOKED_INSIDE,
-    setAside: NOT_LOOKED_INSIDE,
-    token: NOT_LOOKED_INSIDE,
+    datastore: fact(answer, 'datastore', 'data', { none: 'none', sqlite: 'sqlite', etcd: 'etcd' }),
+    tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
+    setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
+    token: fact(answer, 'token', 'token', YES_OR_NO),
     keptPolicy: { kind: 'absent' },
-    oneFileSystem: NOT_LOOKED_INSIDE,
-    passwordShared: NOT_LOOKED_INSIDE,
+    oneFileSystem: unknown('it was not looked at'),
+    passwordShared: unknown('it was not looked at'),
     tlsSans: null,
     unsteerable: null,
   };
   return reached;
+}
+
+const YES_OR_NO = { yes: true, no: false } as const;
+
+/** One fact by the script's word for it. Any other word, and none, is unknown; the line `WHY-why` says why. */
+function fact<T>(answer: Answer, key: string, why: string, words: Readonly<Record<string, T>>): Known<T> {
+  const word = answer.get(key) ?? '';
+  if (Object.hasOwn(words, word)) return known(words[word] as T);
+  return unknown(clean(answer.get(`${why}-why`) ?? '') || 'it was not looked at');
 }
 
 function textOf(answer: Answer, key: string): string | null {

@@ -3,7 +3,7 @@ import type { Host } from '../fleet/fleet.js';
 import type { Step } from '../plan/step.js';
 
 /** The parts of the host script that every runtime shares, in order; the runtime's own stand between them. */
-const BEFORE = ['lib', 'files'];
+const BEFORE = ['lib', 'inside', 'files'];
 const AFTER = ['probe', 'main'];
 
 /** One line of the script's data: a name and its words. */

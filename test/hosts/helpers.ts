@@ -139,6 +139,8 @@ export class LocalHost {
 
   /** A program on the host's PATH. */
   program(name: string, script: string, shell = '/bin/sh'): void {
+    // It may be a link to a program of this machine, which must not be written through.
+    rmSync(join(this.bin, name), { force: true });
     writeFileSync(join(this.bin, name), `#!${shell}\n${script}\n`, { mode: 0o755 });
   }
 

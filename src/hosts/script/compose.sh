@@ -127,15 +127,28 @@ FILES
   fail "docker compose: $(words "$docker_said")"
 }
 
-# Only what is asked for leaves the host: an environment holds tokens. A line of ours begins with `fleet-role`, then the
-# process id, then JSON; anything else is what docker has to say.
+# Only what is asked for leaves the host: an environment holds tokens. The first line of a container begins with
+# `fleet-role`, then the process id, then JSON. Those that follow, `fleet-role-…`, are for mounts.sh and stay here, texts
+# in them as Go quotes them. docker knows `.Id` only as its JSON has it, where a key may be missing: hence `index`, which
+# is nothing then. Anything else is what docker has to say.
 # shellcheck disable=SC2016 # the template's own variable
 inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name}},"status":{{json .State.Status}},'\
 '"exitCode":{{json .State.ExitCode}},"startedAt":{{json .State.StartedAt}},"restartCount":{{json .RestartCount}},'\
 '"restartPolicy":{{json .HostConfig.RestartPolicy.Name}},"mounts":{{json .Mounts}},'\
 '"configFiles":{{with .Config.Labels}}{{json (index . "com.docker.compose.project.config_files")}}{{else}}null{{end}},'\
 '"environment":[{{range .Config.Env}}{{$name := index (split . "=") 0}}{{if or (eq $name "K3S_JOIN_SERVER_URL") '\
-'(eq $name "K3S_URL")}}{{json .}},{{end}}{{end}}null]}'
+'(eq $name "K3S_URL")}}{{json .}},{{end}}{{end}}null]}'\
+'{{"\n"}}fleet-role-image {{.Image}}'\
+'{{"\n"}}fleet-role-file {{printf "%q" .ResolvConfPath}}'\
+'{{range .Mounts}}{{"\n"}}fleet-role-mount {{.Type}} {{with index . "Driver"}}{{.}}{{else}}-{{end}} '\
+'{{printf "%q" .Destination}} {{with index . "Source"}}{{printf "%q" .}}{{else}}""{{end}}{{end}}'\
+'{{range $path, $options := index .HostConfig "Tmpfs"}}{{"\n"}}fleet-role-mount tmpfs - {{printf "%q" $path}} ""{{end}}'\
+'{{with index . "GraphDriver"}}{{with index . "Data"}}{{$lower := index . "LowerDir"}}{{with index . "UpperDir"}}'\
+'{{"\n"}}fleet-role-layers {{printf "%q" (printf "%s:%s" . $lower)}}{{end}}{{end}}{{end}}'\
+'{{"\n"}}fleet-role-word {{printf "%q" .Path}}{{range .Args}}{{"\n"}}fleet-role-word {{printf "%q" .}}{{end}}'\
+'{{range .Config.Env}}{{$name := index (split . "=") 0}}'\
+'{{if and (eq $name "K3S_TOKEN") (ne (join (split . " ") "") "K3S_TOKEN=")}}{{"\n"}}fleet-role-token{{end}}'\
+'{{if and (eq $name "K3S_TOKEN_FILE") (ne . "K3S_TOKEN_FILE=")}}{{"\n"}}fleet-role-token-file {{printf "%q" .}}{{end}}{{end}}'
 
 # inspect: one call for both containers. A name that no container has is no error of docker's, but makes it exit 1.
 inspect() { run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent"; }
@@ -198,6 +211,7 @@ look_services() {
       ;;
   esac
   printf '%s\n' "$services_lines"
+  look_node
 }
 
 say_services() {
@@ -209,6 +223,7 @@ say_services() {
         inspect_json=${inspect_line#* }
         say container "$(holds_k3s "${inspect_line%% *}" "${inspect_json#'{"id":"'}") $inspect_json"
         ;;
+      fleet-role-*) ;;
       ?*) say docker-said "$inspect_line" ;;
     esac
   done <<INSPECT

@@ -137,6 +137,7 @@ END {
       if (value != "") print names[i] " " value
     }
     if (listed(value_of["COMPOSE_FILE"])) print "listed yes"
+    if (value_of["K3S_TOKEN"] value_of["K3S_TOKEN_FILE"] ~ /[^ \t\r\n]/) print "token yes"
     exit 0
   }
   if (mode == "set") {
@@ -188,10 +189,10 @@ env_run() {
     awk "$env_program" "$env_source"
 }
 
-# env_look: what `.env` says, into env_list, env_separator, env_listed and the two join URLs. Fails when it is unreadable.
+# env_look: what `.env` says, into env_list, env_separator, env_listed, env_token and the two join URLs. Fails when it is unreadable.
 env_look() {
   env_file
-  env_list='' env_separator=: env_listed=no env_k3s='' env_agent='' env_final=1 env_new=no
+  env_list='' env_separator=: env_listed=no env_token=no env_k3s='' env_agent='' env_final=1 env_new=no
   if [ ! -e "$env_path" ]; then return 0; fi
   if [ ! -f "$env_path" ] || [ ! -r "$env_path" ]; then
     fail "$directory/.env may not be read by $(id -un): connect as a user who may, or set ansible_become"
@@ -213,6 +214,7 @@ env_look() {
       K3S_JOIN_SERVER_URL) env_k3s=$env_value ;;
       K3S_URL) env_agent=$env_value ;;
       listed) env_listed=yes ;;
+      token) env_token=yes ;;
     esac
   done <<ENV
 $env_said

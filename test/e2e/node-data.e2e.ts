@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -60,7 +60,11 @@ class Recorder {
 }
 
 /** Runs scripts as root or as an ordinary user of the docker group, with the recorder first on PATH. */
-function connection(name: string | null, first = recorder.folder): Connection {
+function connection(
+  name: string | null,
+  first = recorder.folder,
+  begun: (child: ChildProcess) => void = () => {},
+): Connection {
   return {
     run: (script, input) =>
       new Promise((resolve) => {
@@ -69,7 +73,8 @@ function connection(name: string | null, first = recorder.folder): Connection {
         const env = { PATH: `${first}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: '/nowhere' };
         const [program = '', ...args] =
           name === null ? shell : ['setpriv', `--reuid=${name}`, '--init-groups', ...shell];
-        const child = spawn(program, name === null ? args : ['--regid', name, ...args], { env });
+        const child = spawn(program, name === null ? args : ['--regid', name, ...args], { env, detached: true });
+        begun(child);
         let stdout = '';
         let stderr = '';
         child.stdout.on('data', (chunk) => {
@@ -154,7 +159,7 @@ afterEach(() => hosts?.remove());
 describe('a node with its data in a directory of the host', () => {
   beforeEach(() => fresh({ host: { running: 'k3s' } }));
 
-  it('costs one question to docker where all may be read, and two where not', async () => {
+  it('costs one question to docker where all may be read, and a container where not', async () => {
     expect(data(await look())).toEqual({ ...NOTHING, token: true, calls: 1 });
     await mkdir(join(host.dataDir, WAL), { recursive: true });
     await writeFile(join(host.dataDir, 'server/db/etcd/tombstone'), '');
@@ -164,7 +169,8 @@ describe('a node with its data in a directory of the host', () => {
     const all = { datastore: 'etcd', tombstone: true, setAside: true, token: true };
     expect(data(await look())).toEqual({ ...all, calls: 1 });
     const seen = await look(user.name);
-    expect(data(seen)).toEqual({ ...all, calls: 2 });
+    // inspect, run, rm.
+    expect(data(seen)).toEqual({ ...all, calls: 3 });
     expect(service(seen)).toMatchObject({ entrypoint: 'ours', guardsInside: null, mounted: false });
     expect((await recorder.calls()).flatMap(outsideTheList)).toEqual([]);
     const left = await docker(['ps', '-aq', '--filter', `volume=${host.dataDir}`]);
@@ -178,7 +184,7 @@ describe('a node with its data in a directory of the host', () => {
       for (const as of [null, user.name]) {
         const seen = await look(as);
         expect([as, service(seen).entrypoint]).toEqual([as, 'ours']);
-        expect(seen.calls).toBe(as === null ? 1 : 2);
+        expect(seen.calls).toBe(as === null ? 1 : 3);
       }
     }
     const steps = [
@@ -192,7 +198,7 @@ describe('a node with its data in a directory of the host', () => {
     expect(service(seen, 'k3s-agent')).toMatchObject({ entrypoint: 'ours', guardsInside: version });
     expect(seen.calls).toBe(1);
     // Both services by one container, since they have one image.
-    expect((await look(user.name)).calls).toBe(2);
+    expect((await look(user.name)).calls).toBe(3);
   });
 });
 
@@ -258,6 +264,41 @@ describe('a node with its data in a volume', () => {
     expect((await inside('cat /var/lib/rancher/k3s/server/db/state.db')).code).toBe(0);
   });
 
+  /** Names of volumes in this container, with the 64 digits that docker gives one without a name. */
+  const volumesOf = async () =>
+    (await docker(['inspect', '--format', '{{range .Mounts}}{{.Name}} {{end}}', host.containers.k3s]))
+      .split(' ')
+      .filter((name) => /^[0-9a-f]{64}$/.test(name));
+
+  it('without a name outlives its container, removed while somebody looks', async () => {
+    await compose([]);
+    await host.compose('up', '-d', 'k3s');
+    await inside('mkdir -p /var/lib/rancher/k3s/server/db/etcd/member/wal');
+    const volumes = await volumesOf();
+    expect(volumes.length).toBeGreaterThan(0);
+    // The look in a container is under way until the node's container is gone.
+    const real = (await command('sh', ['-c', 'command -v docker'])).trim();
+    const folder = await temporaryFolder('removed');
+    await chmod(folder, 0o755);
+    const text = `#!/bin/bash
+words=("$@")
+for at in "\${!words[@]}"; do
+  [ "\${words[at]}" != -c ] || words[at+1]=$'sed() { sleep 3; busybox sed "$@"; }\\n'"\${words[at+1]}"
+done
+case $1 in run) (sleep 1; ${real} rm -f ${host.containers.k3s}; echo removed >${folder}/said) >/dev/null 2>&1 & exec ${real} "\${words[@]}" ;; *) exec ${real} "$@" ;; esac
+`;
+    await writeFile(join(folder, 'docker'), text, { mode: 0o755 });
+    await chmod(folder, 0o777);
+    const seen = await lookAt(connection(user.name, folder), declared(), { seconds: 60 });
+    expect(seen).toMatchObject({ kind: 'reached', datastore: { kind: 'known', value: 'etcd' } });
+    expect(await readFile(join(folder, 'said'), 'utf8')).toBe('removed\n');
+    expect((await tryCommand('docker', ['inspect', host.containers.k3s])).code).toBe(1);
+    expect((await docker(['ps', '-aq', '--filter', `name=fleet-role-look-${host.containers.k3s}`])).trim()).toBe('');
+    for (const name of volumes) expect((await docker(['volume', 'inspect', name])).includes(name)).toBe(true);
+    await docker(['volume', 'rm', ...volumes]);
+    await rm(folder, { recursive: true });
+  });
+
   it('that is there only while a container uses it is looked into by one', async () => {
     await mkdir(join(host.dataDir, WAL), { recursive: true });
     await compose(
@@ -265,7 +306,7 @@ describe('a node with its data in a volume', () => {
       `volumes:\n  disk:\n    driver_opts: {type: none, o: bind, device: ${host.dataDir}}\n`,
     );
     await host.compose('up', '-d', '--no-start', 'k3s');
-    expect(data(await look())).toMatchObject({ datastore: 'etcd', calls: 2 });
+    expect(data(await look())).toMatchObject({ datastore: 'etcd', calls: 3 });
     await docker(['rm', host.containers.k3s]);
     expect(data(await look()).datastore).toMatch(/^k3s has no container, and a volume has options of its own/);
   });
@@ -275,7 +316,7 @@ describe('a node with its data in a volume', () => {
     await mkdir(join(host.dir, 'elsewhere', 'db/etcd/member/wal'), { recursive: true });
     await symlink('/elsewhere', join(host.dataDir, 'server'));
     await host.compose('up', '-d', '--no-start', 'k3s');
-    for (const as of [null, user.name]) expect(data(await look(as))).toMatchObject({ datastore: 'etcd', calls: 2 });
+    for (const as of [null, user.name]) expect(data(await look(as))).toMatchObject({ datastore: 'etcd', calls: 3 });
   });
 
   it('whose source is gone is unknown, and stays gone', async () => {
@@ -347,12 +388,46 @@ case $1 in run) exec ${before} ${real} "\${words[@]}" ;; *) exec ${real} "$@" ;;
       tombstone: { kind: 'unknown' },
       setAside: { kind: 'unknown' },
     });
+    // What the killed one left the next look removes, of whichever user.
+    await lookAt(connection(null), declared(), { seconds: 60 });
     await until('no container is left', async () => {
       const left = await docker(['ps', '-aq', '--filter', `volume=${host.dataDir}`]);
       return left.trim().split('\n').length === 1;
     });
     await rm(folder, { recursive: true });
   });
+});
+
+it('a look that is killed with its script leaves a container that the next look removes, and no volume is lost', async () => {
+  await fresh();
+  await compose([]);
+  await host.compose('up', '-d', 'k3s');
+  await host.exec('k3s', 'mkdir', '-p', `/var/lib/rancher/k3s/${WAL}`);
+  const real = (await command('sh', ['-c', 'command -v docker'])).trim();
+  const folder = await temporaryFolder('killed');
+  await chmod(folder, 0o755);
+  const text = `#!/bin/bash\nwords=("$@")
+for at in "\${!words[@]}"; do
+  [ "\${words[at]}" != -c ] || words[at+1]=$'sed() { sleep 600; }\\n'"\${words[at+1]}"
+done
+exec ${real} "\${words[@]}"\n`;
+  await writeFile(join(folder, 'docker'), text, { mode: 0o755 });
+  const left = async () =>
+    (await docker(['ps', '-aq', '--filter', `name=fleet-role-look-${host.containers.k3s}`])).trim();
+  let script: ChildProcess | undefined;
+  const first = connection(user.name, folder, (child) => {
+    script = child;
+  });
+  const killed = lookAt(first, declared(), { seconds: 60 });
+  await until('the container for the look is there', async () => (await left()) !== '');
+  process.kill(-(script?.pid ?? 0), 'SIGKILL');
+  expect((await killed).kind).toBe('unreachable');
+  expect(await left()).not.toBe('');
+  expect(data(await look())).toMatchObject({ datastore: 'etcd' });
+  expect(await left()).toBe('');
+  expect((await recorder.calls()).flatMap(outsideTheList)).toEqual([]);
+  expect((await host.exec('k3s', 'ls', '/var/lib/rancher/k3s/server/db/etcd/member')).stdout).toBe('wal\n');
+  await rm(folder, { recursive: true });
 });
 
 describe('a token', () => {
@@ -388,7 +463,8 @@ describe('a token', () => {
     await mkdir(join(host.dir, 'etc/config.yaml.d'), { recursive: true });
     for (const [name, text] of Object.entries(files)) await host.write(`etc/${name}`, text);
     await created(environment, ['./etc:/etc/rancher/k3s']);
-    expect(data(await look())).toMatchObject({ token: expected, calls: 1 });
+    // The second one asks whether the container is still the same: its data is in a volume without a name.
+    expect(data(await look())).toMatchObject({ token: expected, calls: 2 });
     expect(data(await look(user.name)).token).toBe(expected);
     await chmod(join(host.dir, 'etc'), 0o700);
     expect(data(await look(user.name)).token).toBe(expected);
@@ -416,7 +492,6 @@ describe('a host where k3s has no container', () => {
   beforeEach(() => fresh());
 
   it.each<[string, readonly string[], string, number]>([
-    ['a volume without a name', [], '', 1],
     ['a named volume', ['k3s:/var/lib/rancher/k3s'], 'volumes:\n  k3s:\n', 2],
     [
       'the long form',
@@ -431,6 +506,13 @@ describe('a host where k3s has no container', () => {
     expect(data(await look())).toMatchObject({ ...NOTHING, calls });
     expect(data(await look(user.name))).toMatchObject({ ...NOTHING, calls });
     expect((await recorder.calls()).flatMap(outsideTheList)).toEqual([]);
+  });
+
+  it('may have one in a volume without a name, for all that can be seen', async () => {
+    await compose([]);
+    for (const as of [null, user.name]) {
+      expect(data(await look(as)).datastore).toMatch(/^k3s has no container, and where its data would lie/);
+    }
   });
 
   it('has the one that its directory holds', async () => {
@@ -453,7 +535,7 @@ describe('a host where k3s has no container', () => {
     // The agent's container has the same volume, and shows what is in it.
     await host.compose('up', '-d', '--no-start', 'k3s-agent');
     expect(data(await look())).toMatchObject({ datastore: 'etcd', calls: 1 });
-    expect(data(await look(user.name))).toMatchObject({ datastore: 'etcd', calls: 2 });
+    expect(data(await look(user.name))).toMatchObject({ datastore: 'etcd', calls: 3 });
   });
 
   it("does not take the agent's for its own", async () => {

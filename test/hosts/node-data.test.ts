@@ -147,13 +147,78 @@ describe.each(SHELLS.filter(hasShell))('what a stopped container would start fro
     expect(facts(seen)).toEqual({ datastore: 'sqlite', tombstone: false, setAside: true });
     expect(plain(seen.token)).toBe(true);
     const [, run = []] = host.dockerCalls();
-    expect(run.slice(0, 14)).toEqual(
-      'run --rm --volumes-from c0ffee:ro --pull never --network none --read-only --user 0:0 --entrypoint sh sha256:0123'.split(
+    const name = 'fleet-role-look-github-runner-k3s';
+    expect(run.slice(0, 4)).toEqual(['run', '--name', name, '--label']);
+    expect(run[4]).toMatch(/^fleet-role\.look=\d+\.\d*\.\S*$/);
+    expect(run.slice(5, 17)).toEqual(
+      '--volumes-from c0ffee:ro --pull never --network none --read-only --user 0:0 --entrypoint sh sha256:0123'.split(
         ' ',
       ),
     );
-    expect(host.dockerCalls()).toHaveLength(2);
+    // Never with its volumes: they are the node's.
+    expect(host.dockerCalls().slice(2)).toEqual([['rm', '-f', name]]);
     expect(host.dockerCalls().flatMap(outsideTheList)).toEqual([]);
+  });
+
+  it.each<[string, string, string, boolean]>([
+    ['a look that was killed', '4194305.1.BOOT', 'running', true],
+    ['a look under way', 'OWN', 'running', false],
+    ['a look before this machine was started again, which has ended', '1.1.other', 'exited', true],
+    ['a look from another machine', '1.1.other', 'running', false],
+    ['nobody who says so', '', 'exited', false],
+  ])('begins with what is left of %s', async (_what, owner, status, removed) => {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    const start = readFileSync('/proc/self/stat', 'utf8').replace(/.*\) /s, '').split(' ')[19];
+    const label = owner.replace('BOOT', boot).replace('OWN', `${process.pid}.${start}.${boot}`);
+    const id = 'a'.repeat(64);
+    const looker = label === '' ? [] : [`fleet-role-looker ${label}`];
+    const left = lines({ name: 'fleet-role-look-github-runner-k3s', container: { id, status }, lines: looker });
+    const base = tree(`data/${WAL}`);
+    const node = lines({ mounts: [['bind -', DATA, `${base}/data`]], lines: ['fleet-role-token'] });
+    host.docker({ out: node + left, err: missing(AGENT), code: 1 });
+    const seen = await host.reached();
+    expect(facts(seen).datastore).toBe('etcd');
+    expect(seen.services).toMatchObject({ value: { k3s: { state: 'stopped' }, 'k3s-agent': { state: 'absent' } } });
+    expect(host.dockerCalls().slice(1)).toEqual(removed ? [['rm', '-f', id]] : []);
+    expect(host.dockerCalls().flatMap(outsideTheList)).toEqual([]);
+  });
+
+  it('waits for another look that asks in a container', async () => {
+    const base = tree('data');
+    writeFileSync(join(host.base, 'inspected'), lines({ here: false, mounts: [['bind -', DATA, `${base}/data`]] }));
+    const taken =
+      'docker: Error response from daemon: Conflict. The container name "/x" is already in use by container';
+    host.docker({
+      script: `case $1 in
+run) if [ -e ${host.base}/tried ]; then printf 'fleet-role-data etcd no no\\nfleet-role-end\\n'; exit 0; fi; : >${host.base}/tried; echo '${taken}' >&2; exit 125 ;;
+rm) exit 0 ;;
+esac
+cat ${host.base}/inspected; exit 0`,
+    });
+    expect(facts(await host.reached()).datastore).toBe('etcd');
+    // The container of the other look is not removed.
+    expect(host.dockerCalls().map(([word]) => word)).toEqual(['inspect', 'run', 'run', 'rm']);
+  });
+
+  it.each<[string, string, object]>([
+    ['still the same', 'c0ffee', NOTHING],
+    ['another one by then', 'beef', UNKNOWN],
+    ['gone by then', '', UNKNOWN],
+  ])('is nothing in a volume without a name only where the container is %s', async (_what, id, expected) => {
+    const volume = `volumes/${'0f'.repeat(32)}/_data`;
+    const base = tree(volume, `named/_data`);
+    const sketch = (source: string): Sketch => ({
+      ...{ mounts: [['volume local', DATA, `${base}/${source}`]], lines: ['fleet-role-token'] },
+    });
+    writeFileSync(join(host.base, 'inspected'), lines(sketch(volume)));
+    host.docker({ script: `case "$*" in *'{{.Id}}'*) echo ${id}; exit 0 ;; esac; cat ${host.base}/inspected; exit 0` });
+    expect(facts(await host.reached())).toEqual(expected);
+    expect(host.dockerCalls()).toHaveLength(2);
+    // Nobody takes a named one away, and one that holds something is no nothing.
+    expect(facts(await see(sketch('named/_data')))).toEqual(NOTHING);
+    tree(`${volume}/${WAL}`);
+    expect(facts(await see(sketch(volume))).datastore).toBe('etcd');
+    expect(host.dockerCalls()).toHaveLength(4);
   });
 
   it('has no token only where that container sees all its configuration', async () => {
@@ -279,9 +344,10 @@ describe.each(SHELLS.filter(hasShell))('what a stopped container would start fro
 /** Compose files beside what a service without a container could start from: the mounts' names and directories. */
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: Compose's own variables
 const FILES: [string, string, object | 'unknown'][] = [
-  ['no mount', 'services: {k3s: {image: a}}\n', NOTHING],
-  ['an anonymous volume', 'services:\n  k3s:\n    volumes:\n      - /var/lib/rancher/k3s\n', NOTHING],
-  ['memory', 'services:\n  k3s:\n    tmpfs: [/var/lib/rancher/k3s]\n', NOTHING],
+  // For a moment Compose, too, has no container of that name while it creates one again with the old one's volume.
+  ['no mount', 'services: {k3s: {image: a}}\n', 'unknown'],
+  ['an anonymous volume', 'services:\n  k3s:\n    volumes:\n      - /var/lib/rancher/k3s\n', 'unknown'],
+  ['memory', 'services:\n  k3s:\n    tmpfs: [/var/lib/rancher/k3s]\n', 'unknown'],
   ['a named volume that is not there', 'x: [ "k3s:/var/lib/rancher/k3s:rw" ]\n', NOTHING],
   ['an empty directory', '- ./empty:/var/lib/rancher/k3s\n', NOTHING],
   ['a directory that is not there', '- ./none/such:/var/lib/rancher/k3s\n', NOTHING],
@@ -289,7 +355,11 @@ const FILES: [string, string, object | 'unknown'][] = [
   ['etcd in quotes', `- "./etcd:/var/lib/rancher/k3s/"\r\n`, { ...NOTHING, datastore: 'etcd' }],
   ['etcd, twice', '- ./etcd:/var/lib/rancher/k3s\n- ./etcd:/var/lib/rancher/k3s\n', { ...NOTHING, datastore: 'etcd' }],
   ['etcd above', '- ./above:/var/lib/rancher\n', { ...NOTHING, datastore: 'etcd' }],
-  ['etcd below', '- ./etcd/server/db:/var/lib/rancher/k3s/server/db\n', { ...NOTHING, datastore: 'etcd' }],
+  [
+    'etcd below',
+    '- ./etcd/server/db:/var/lib/rancher/k3s/server/db\n',
+    { ...NOTHING, datastore: 'etcd', setAside: 'unknown' },
+  ],
   [
     'the long form',
     '- type: bind\n  target: /var/lib/rancher/k3s\n  source: ./etcd\n',
@@ -306,10 +376,14 @@ const FILES: [string, string, object | 'unknown'][] = [
     { ...NOTHING, datastore: 'etcd' },
   ],
   ['an anchor', 'x: &m ./etcd:/var/lib/rancher/k3s\ny:\n  - *m\n', { ...NOTHING, datastore: 'etcd' }],
-  ['another one only for agents', '- ./etcd:/var/lib/rancher/k3s/agent\n', NOTHING],
-  ['a comment', '# - ./etcd:/var/lib/rancher/k3s\n', NOTHING],
-  ['a variable elsewhere', 'image: ${A:-b}\nenv: {A: "${B}", C: https://${D}:${E}}\nx: ["F=${G}"]\n', NOTHING],
-  ['a port by a variable', '- "${PORT}:6443"\n', NOTHING],
+  ['another one only for agents', '- ./etcd:/var/lib/rancher/k3s/agent\n', 'unknown'],
+  ['a comment', '- ./empty:/var/lib/rancher/k3s\n# - ./etcd:/var/lib/rancher/k3s\n', NOTHING],
+  [
+    'a variable elsewhere',
+    '- ./empty:/var/lib/rancher/k3s\nimage: ${A:-b}\nenv: {A: "${B}", C: https://${D}:${E}}\nx: ["F=${G}"]\n',
+    NOTHING,
+  ],
+  ['a port by a variable', '- ./empty:/var/lib/rancher/k3s\n- "${PORT}:6443"\n', NOTHING],
   ['two places, both empty', '- ./empty:/var/lib/rancher/k3s\n- ./none:/var/lib/rancher/k3s\n', NOTHING],
   ['two places', '- ./empty:/var/lib/rancher/k3s\n- ./etcd:/var/lib/rancher/k3s\n', 'unknown'],
   ['a comment behind', '- ./empty:/x # ./etcd:/var/lib/rancher/k3s\n', 'unknown'],
@@ -499,6 +573,8 @@ describe.each(SHELLS.filter(hasShell))('the closed list, where sh is %s', (shell
     ['run', '--volumes-from', 'a', 'image', 'sh'],
     ['inspect', '--type', 'image', '--format', 'x', 'a'],
     ['rm', '-f', 'a'],
+    ['rm', '-f', '-v', 'fleet-role-look-a'],
+    ['rm', '-f', 'github-runner-k3s'],
     ['pull', 'a'],
   ])('does not hold for docker %s %s', (...call) => {
     expect(outsideTheList(call)).toHaveLength(1);

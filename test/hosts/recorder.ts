@@ -14,7 +14,9 @@ const DOCKER = [
   /^compose --project-name \S+ --project-directory \/.*( -f \/.*)+ stop -t 30 (k3s|k3s-agent)$/,
   /^restart( -t \d+)? [\w.-]+$/,
   /^update --restart[ =]\S+ [\w.-]+$/,
-  /^run --rm --volumes-from [\w.-]+(:ro)? .*--entrypoint sh sha256:[0-9a-f]+ -c .*$/s,
+  // Never with --rm or -v: either would remove a node's volume without a name once the node's container is gone.
+  /^run --name fleet-role-look-[\w.-]+ --label fleet-role\.look=\S+ --volumes-from [\w.-]+(:ro)? .*--entrypoint sh sha256:[0-9a-f]+ -c .*$/s,
+  /^rm -f (fleet-role-look-[\w.-]+|[0-9a-f]{64})$/,
 ];
 
 /** The call of `docker` in words when it is not in the list; empty when it is. */

@@ -148,10 +148,35 @@ inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name
 '{{"\n"}}fleet-role-word {{printf "%q" .Path}}{{range .Args}}{{"\n"}}fleet-role-word {{printf "%q" .}}{{end}}'\
 '{{range .Config.Env}}{{$name := index (split . "=") 0}}'\
 '{{if and (eq $name "K3S_TOKEN") (ne (join (split . " ") "") "K3S_TOKEN=")}}{{"\n"}}fleet-role-token{{end}}'\
-'{{if and (eq $name "K3S_TOKEN_FILE") (ne . "K3S_TOKEN_FILE=")}}{{"\n"}}fleet-role-token-file {{printf "%q" .}}{{end}}{{end}}'
+'{{if and (eq $name "K3S_TOKEN_FILE") (ne . "K3S_TOKEN_FILE=")}}{{"\n"}}fleet-role-token-file {{printf "%q" .}}{{end}}{{end}}'\
+'{{with .Config.Labels}}{{with index . "fleet-role.look"}}{{"\n"}}fleet-role-looker {{.}}{{end}}{{end}}'
 
-# inspect: one call for both containers. A name that no container has is no error of docker's, but makes it exit 1.
-inspect() { run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent"; }
+# inspect: one call for both containers, and for the one of a look that was killed. A name that no container has is no
+# error of docker's, but makes it exit 1.
+inspect() {
+  look_name=fleet-role-look-$container_k3s
+  run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent" "$look_name"
+  inspect_code=$docker_code
+  look_left=
+  case $docker_said in *"$look_name"*) ;; *) return "$inspect_code" ;; esac
+  look_left=$(container_lines "$look_name")
+  docker_said=$(printf '%s\n' "$docker_said" | without_look)
+  return "$inspect_code"
+}
+
+# without_look: what docker said of the two containers alone.
+without_look() {
+  without_on=yes
+  while IFS= read -r without_line; do
+    case $without_line in
+      'fleet-role '*'","name":"/'"$look_name"'",'*) without_on=no ;;
+      fleet-role-*) ;;
+      *[Nn]"o such container: $look_name" | *[Nn]"o such object: $look_name") continue ;;
+      *) without_on=yes ;;
+    esac
+    [ "$without_on" = no ] || printf '%s\n' "$without_line"
+  done
+}
 
 # holds_k3s PID ID: yes, no, gone, or unknown: whether a k3s process runs below the container's first process. That process is
 # believed to be the container's only when its control group or its parent (the shim) names the container: with a Docker
@@ -211,11 +236,12 @@ look_services() {
       ;;
   esac
   printf '%s\n' "$services_lines"
+  remove_left_look
   look_node
 }
 
 say_services() {
-  say inspect "$docker_code"
+  say inspect "$inspect_code"
   while IFS= read -r inspect_line; do
     case $inspect_line in
       'fleet-role '*' {"id":"'*)
@@ -267,7 +293,7 @@ FILES
 # labelled_files: the Compose files that the running container (else any) was created with, when all are still there.
 labelled_files() {
   has docker || return 0
-  inspect || [ "$docker_code" = 1 ] || return 0
+  inspect || [ "$inspect_code" = 1 ] || return 0
   labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"status":"running".*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)
   [ -n "$labelled" ] ||
     labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)

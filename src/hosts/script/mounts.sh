@@ -123,8 +123,9 @@ place() {
     without_links "$mount_source" "${1#"$mount_target"}"
     return
   fi
-  # No container, and no mount that was asked for: what would be there is made anew.
-  [ "$node_new" = no ] || return 3
+  # No container, and no mount that was asked for: a volume without a name, which belongs to a container. Compose, too,
+  # has none of that name for a moment while it creates one again with the volume of the old one.
+  [ "$node_new" = no ] || return 1
   place_layer "$1"
   case $? in
     0) return 0 ;;

@@ -217,8 +217,27 @@ MOUNTS
   node_mounts=$volumes_mounts
 }
 
+# look_again: a volume without a name belongs to its container. That it holds nothing is believed only when the container
+# is still the same one afterwards.
+look_again() {
+  if [ "$datastore" != none ] || ! mount_for "$server_path/db/etcd/member/wal"; then return 0; fi
+  [ "$mount_kind" = volume ] || return 0
+  again_name=${mount_source%/_data}
+  again_name=${again_name##*/}
+  # What docker calls a volume that has no name.
+  case $again_name in *[!0-9a-f]*) return 0 ;; esac
+  [ "${#again_name}" = 64 ] || return 0
+  run_docker "$docker_seconds" inspect --type container --format '{{.Id}}' "$container_k3s"
+  again_said=$docker_said
+  docker_said=$described
+  [ "$again_said" != "$node_id" ] || return 0
+  datastore=unknown tombstone=unknown set_aside=unknown data_in=
+  cannot_tell 'the container of k3s was another one, or gone, while its data was looked at'
+  return 0
+}
+
 # look_new_data: sets what look_data sets for a `k3s` that has no container, where all that it could start from can be
-# looked into. A volume without a name belongs to a container, so without one there is none.
+# looked into.
 look_new_data() {
   datastore=unknown tombstone=unknown set_aside=unknown
   agent_mounts='' agent_here=no
@@ -292,13 +311,59 @@ MOUNTS
   return 1
 }
 
+# look_left_by OWNER STATUS: whether the look that made that container is over. Where it was made on another machine, or
+# before this one was started again, only a container that has ended is taken for left behind.
+look_left_by() {
+  boot_id
+  ! lives "$1" || return 1
+  case $1 in *."$boot_id") return 0 ;; esac
+  [ "$2" = exited ] || [ "$2" = dead ]
+}
+
+# remove_left_look: the container of a look that was killed is gone. By its id: one of that name may be a newer one. Never
+# with its volumes: they are the node's.
+remove_left_look() {
+  [ -n "$look_left" ] || return 0
+  left_owner=${look_left#*fleet-role-looker }
+  [ "$left_owner" != "$look_left" ] || return 0
+  left_id=${look_left#*'{"id":"'}
+  left_status=${look_left#*'"status":"'}
+  look_left_by "${left_owner%%"$newline"*}" "${left_status%%\"*}" || return 0
+  left_described=$docker_said
+  run_docker "$docker_seconds" rm -f "${left_id%%\"*}"
+  docker_said=$left_described
+}
+
+# run_look ARGUMENT...: `docker run` for a look, one at a time. Not with --rm, by which docker would remove a volume
+# without a name, too, once its node is gone: whoever made the container removes it afterwards, or else the next look.
+run_look() {
+  boot_id
+  start_of "$$"
+  look_tries=0
+  while :; do
+    run_docker "$docker_seconds" run --name "$look_name" --label "fleet-role.look=$$.$start_of.$boot_id" "$@"
+    case $docker_said in
+      *'is already in use'*) ;;
+      *)
+        look_said=$docker_said
+        run_docker "$docker_seconds" rm -f "$look_name"
+        docker_said=$look_said
+        return 0
+        ;;
+    esac
+    [ "$look_tries" -lt "$docker_seconds" ] || return 0
+    look_tries=$((look_tries + 1))
+    sleep 1
+  done
+}
+
 # look_inside NAME QUESTIONS K3S_ENTRY AGENT_ENTRY: asks what could not be told from outside, by a container of the same
 # image with the same volumes that may change nothing, has no network, and is gone afterwards. It is never pulled.
 look_inside() {
   use_container "$1" && [ -n "$node_image" ] || return 0
   # Docker would make it, and looking changes nothing.
   lost_source && inside_why="$lost_source, which $1 mounts, is not there" && return 0
-  run_docker "$docker_seconds" run --rm --volumes-from "$node_id:ro" --pull never --network none --read-only \
+  run_look --volumes-from "$node_id:ro" --pull never --network none --read-only \
     --user 0:0 --entrypoint sh "$node_image" -c "$inside_program$inside_container" sh "$2" "$node_token_file" "$3" "$4" "$docker_seconds"
   case $newline$docker_said in
     *"${newline}fleet-role-end"*) inside_why= ;;
@@ -338,6 +403,7 @@ look_node() {
     look_data
     if [ "$node_token" = yes ]; then token=yes; else look_token "$node_token_file"; fi
     if [ "$token" = unknown ]; then asks=t; fi
+    look_again
   elif ! is_missing container "$container_k3s" || { [ "$has_agent" = no ] && ! is_missing container "$container_agent"; }; then
     data_why="docker: $(words "$docker_said")"
     token_why=$data_why
@@ -382,6 +448,8 @@ look_asked() {
     look_inside "$asks_name" "$asks" "$asks_k3s" "$asks_too"
     docker_said=$described
   fi
+  # A docker that did not answer would only keep this look waiting once more.
+  case $inside_why in *'did not answer'*) asks_agent= ;; esac
   if [ -n "$asks_agent" ]; then
     look_inside "$container_agent" '' '' "$asks_agent"
     docker_said=$described

@@ -79,6 +79,7 @@ function read(host: Host, answer: Answer): HostObservation {
     kind: 'reached',
     provisioned: answer.get('provisioned') === 'yes',
     directory: answer.get('directory') ?? '',
+    nodeName: textOf(answer, 'node-name'),
     roleDirectory: answer.get('role-directory') === 'present' ? 'present' : 'absent',
     role: file(answer, 'role'),
     joinUrl: file(answer, 'join-url'),
@@ -91,11 +92,11 @@ function read(host: Host, answer: Answer): HostObservation {
     tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
     setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
     token: fact(answer, 'token', 'token', YES_OR_NO),
-    keptPolicy: { kind: 'absent' },
-    oneFileSystem: unknown('it was not looked at'),
-    passwordShared: unknown('it was not looked at'),
-    tlsSans: null,
-    unsteerable: null,
+    keptPolicy: file(answer, 'restart-policy'),
+    oneFileSystem: fact(answer, 'one-file-system', 'data', YES_OR_NO),
+    passwordShared: fact(answer, 'password-shared', 'password', YES_OR_NO),
+    tlsSans: textOf(answer, 'env-tls-sans'),
+    unsteerable: textOf(answer, 'unsteerable'),
   };
   return reached;
 }

@@ -74,7 +74,7 @@ export function step(action: Action, value: string | null = null, service: Servi
 const BUSYBOX = spawnSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' }).stdout.trim();
 /** What the host script uses, by the names that busybox has for it. */
 const TOOLS =
-  'awk sed cmp tail tr cp ls readlink timeout find sync cat chmod mv rm mkdir rmdir wc grep date id sleep ln'.split(
+  'awk sed cmp tail tr cp ls readlink timeout find sync cat chmod mv rm mkdir rmdir wc grep date id sleep ln df'.split(
     ' ',
   );
 

@@ -149,6 +149,9 @@ inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name
 '{{range .Config.Env}}{{$name := index (split . "=") 0}}'\
 '{{if and (eq $name "K3S_TOKEN") (ne (join (split . " ") "") "K3S_TOKEN=")}}{{"\n"}}fleet-role-token{{end}}'\
 '{{if and (eq $name "K3S_TOKEN_FILE") (ne . "K3S_TOKEN_FILE=")}}{{"\n"}}fleet-role-token-file {{printf "%q" .}}{{end}}{{end}}'\
+'{{range .Config.Env}}{{if eq (index (split . "=") 0) "K3S_NODE_NAME"}}{{"\n"}}fleet-role-node-name {{printf "%q" .}}{{end}}{{end}}'\
+'{{"\n"}}fleet-role-host-name {{printf "%q" .Config.Hostname}}'\
+'{{"\n"}}fleet-role-policy {{.HostConfig.RestartPolicy.Name}}:{{.HostConfig.RestartPolicy.MaximumRetryCount}}'\
 '{{with .Config.Labels}}{{with index . "fleet-role.look"}}{{"\n"}}fleet-role-looker {{.}}{{end}}{{end}}'
 
 # inspect: one call for both containers, and for the one of a look that was killed. A name that no container has is no
@@ -262,6 +265,7 @@ runtime_look() {
     say env-listed "$env_listed"
     say env-k3s "$env_k3s"
     say env-k3s-agent "$env_agent"
+    say env-tls-sans "$env_tls_sans"
   else
     say blocked "$why"
     return 0

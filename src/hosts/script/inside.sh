@@ -79,6 +79,37 @@ look_data() {
   esac
 }
 
+# device_of DIRECTORY: the file system that it is on.
+device_of() { df -P "$1" 2>/dev/null | sed -n "2s/^\([^ ]*\) .* \([^ ]*\)\$/\1 \2/p"; }
+
+# look_file_system: sets one_file_system: whether server/db can be renamed to a name beside it. What is mounted there, or
+# below, would stay where it is.
+look_file_system() {
+  one_file_system=unknown
+  kind_of "$server_path"
+  case $kind in
+    none) one_file_system=yes ;;
+    directory)
+      server_placed=$placed
+      kind_of "$server_path/db"
+      case $kind in
+        none) one_file_system=yes ;;
+        directory)
+          if [ -L "$placed" ]; then
+            one_file_system=no
+          else
+            device=$(device_of "$server_placed")
+            device_below=$(device_of "$placed")
+            [ -z "$device" ] || [ -z "$device_below" ] || one_file_system=no
+            [ "$one_file_system" = unknown ] || [ "$device" != "$device_below" ] || one_file_system=yes
+          fi
+          ;;
+      esac
+      still_there || one_file_system=unknown
+      ;;
+  esac
+}
+
 # beginning FILE: at most its first 256 KiB. A file may be a big program, or have no end of a line.
 beginning() {
   if command -v head >/dev/null 2>&1; then head -c 262144 "$1" 2>/dev/null; else cat "$1" 2>/dev/null; fi
@@ -200,7 +231,8 @@ answer() {
   case $1 in
     *d*)
       look_data
-      echo "fleet-role-data $datastore $tombstone $set_aside"
+      look_file_system
+      echo "fleet-role-data $datastore $tombstone $set_aside $one_file_system"
       ;;
   esac
   case $1 in

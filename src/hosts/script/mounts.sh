@@ -26,7 +26,7 @@ unquote() {
 # use_container NAME: it is that container that `place` speaks of. Fails when docker described none of that name.
 use_container() {
   node_pid='' node_id='' node_image='' node_mounts='' node_layers='' node_words='' node_token=no node_token_file=''
-  node_here=no node_new=no node_odd=no
+  node_here=no node_new=no node_odd=no node_name='' node_host_name='' node_policy=''
   node_lines=$(container_lines "$1")
   [ -n "$node_lines" ] || return 1
   while read -r node_key node_rest; do
@@ -56,6 +56,9 @@ use_container() {
       fleet-role-file) if unquote "$node_rest" && [ -n "$unquoted" ] && [ -e "$unquoted" ]; then node_here=yes; fi ;;
       fleet-role-word) node_words=$node_words$node_rest$newline ;;
       fleet-role-token) node_token=yes ;;
+      fleet-role-node-name) if unquote "$node_rest"; then node_name=${unquoted#K3S_NODE_NAME=}; fi ;;
+      fleet-role-host-name) if unquote "$node_rest"; then node_host_name=$unquoted; fi ;;
+      fleet-role-policy) node_policy=${node_rest%:0} ;;
       fleet-role-token-file) if unquote "$node_rest"; then node_token_file=${unquoted#K3S_TOKEN_FILE=}; else node_odd=yes; fi ;;
     esac
   done <<LINES

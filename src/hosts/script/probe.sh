@@ -15,6 +15,7 @@ look() {
   say_file role "$role_directory/role"
   say_file join-url "$role_directory/join-url"
   say_file cluster "$role_directory/cluster"
+  say_file restart-policy "$role_directory/restart-policy"
   say guards "$(guard_version "$role_directory/node-entrypoint.sh")"
   say guards "$(guard_version "$role_directory/fleet-role-is.sh")"
   runtime_look

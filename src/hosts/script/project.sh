@@ -251,6 +251,7 @@ look_new_data() {
     use_container "$container_agent"
     data_in=$container_agent
     look_data
+    can_rename
     return 0
   fi
   [ -z "$mounts_names" ] || name_volumes || return 0
@@ -261,6 +262,7 @@ look_new_data() {
   mounts_targets=$(printf '%s' "$node_mounts" | sed 's/^[a-z]* [^ ]* \("[^"]*"\).*/\1/')
   if [ "$(printf '%s\n' "$mounts_targets" | sort)" = "$(printf '%s\n' "$mounts_targets" | sort -u)" ]; then
     look_data
+    can_rename
   else
     look_each_mount
   fi
@@ -281,6 +283,7 @@ look_each_mount() {
   done <<MOUNTS
 ${mounts_all%"$newline"}
 MOUNTS
+  one_file_system=yes
 }
 
 # look_service NAME: the entrypoint of the container in use, into `entry`; `entry_asks` is what would have to be asked inside.
@@ -371,7 +374,10 @@ look_inside() {
   esac
   while read -r inside_key inside_one inside_two inside_three; do
     case $inside_key in
-      fleet-role-data) datastore=$inside_one tombstone=$inside_two set_aside=$inside_three ;;
+      fleet-role-data)
+        datastore=$inside_one tombstone=$inside_two set_aside=${inside_three%% *}
+        [ "$one_file_system" = no ] || one_file_system=${inside_three#* }
+        ;;
       # What the container itself wrote is not seen there, so only a folder of its own says that there is none.
       fleet-role-token) if [ "$inside_one" = yes ] || mount_for "$config_path"; then token=$inside_one; fi ;;
       fleet-role-entrypoint)
@@ -386,7 +392,8 @@ INSIDE
 # look_node: says it all. Needs services_lines and docker_said as `inspect` left it, and env_look.
 look_node() {
   has_k3s=no has_agent=no data_in='' data_why='' token_why='' inside_why='' asks='' asks_k3s='' asks_agent=''
-  datastore=unknown tombstone=unknown set_aside=unknown token=unknown entry_k3s=unknown entry_agent=unknown
+  datastore=unknown tombstone=unknown set_aside=unknown one_file_system=unknown
+  token=unknown entry_k3s=unknown entry_agent=unknown
   entry_of_k3s='' entry_of_agent=''
   described=$docker_said
   if use_container "$container_agent"; then
@@ -401,6 +408,7 @@ look_node() {
     entry_k3s=$entry asks_k3s=$entry_asks entry_of_k3s=$entry_of
     data_in=$container_k3s
     look_data
+    can_rename
     if [ "$node_token" = yes ]; then token=yes; else look_token "$node_token_file"; fi
     if [ "$token" = unknown ]; then asks=t; fi
     look_again
@@ -414,7 +422,7 @@ look_node() {
     docker_said=$described
   fi
   if [ "$env_token" = yes ]; then token=yes asks=; fi
-  case "$datastore $tombstone $set_aside" in
+  case "$datastore $tombstone $set_aside $one_file_system" in
     *unknown*)
       # In the container itself, and not in a volume, nobody else could see it either.
       if [ -n "$data_in" ] && use_container "$data_in" && mount_for "$server_path/db/etcd/member/wal"; then
@@ -428,9 +436,12 @@ look_node() {
   say datastore "$datastore"
   say tombstone "$tombstone"
   say set-aside "$set_aside"
+  say one-file-system "$one_file_system"
   say token "$token"
   say entrypoint-k3s "$entry_k3s"
   say entrypoint-k3s-agent "$entry_agent"
+  look_name
+  look_password
   say data-why "${data_why:-${inside_why:-it could not be looked into}}"
   say token-why "${inside_why:-${token_why:-the configuration of k3s could not be looked into}}"
 }

@@ -33,8 +33,8 @@ export interface ClusterFacts {
   /** The host's own member; null when none is listed. */
   readonly member: Member | null;
   readonly identity: string | null;
-  /** Node names of the voters. */
-  readonly voters: readonly string[];
+  /** The hosts of the voters; null among them: a voter that is no host of the inventory. */
+  readonly voters: readonly (Host | null)[];
   readonly group: string;
 }
 
@@ -359,7 +359,7 @@ class ClusterRun {
     return {
       member: host === null ? null : members.memberOf(host),
       identity: members.identity,
-      voters: members.voters.flatMap((member) => (member.nodeName === null ? [] : [member.nodeName])),
+      voters: members.voters.map((member) => members.hostOf(member)?.host ?? null),
       group: this.#world.desired.cluster.name,
     };
   }

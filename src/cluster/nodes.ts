@@ -1,10 +1,12 @@
-import { known, type NodeObservation, type Observation, PLAIN_NODE, unknown } from '../plan/observation.js';
+import { known, type NodeObservation, type Observation, unknown } from '../plan/observation.js';
+import { at, parseJson, stringAt } from './json.js';
 import type { Kubectl } from './kubectl.js';
 
 /** Our cordon carries the run that made it: whoever finds it on a node that no step needs may lift it. */
 export const CORDON_ANNOTATION = 'fleet-role/cordoned-by';
 
 const ASK_SECONDS = 30;
+export const NODES_QUESTION = ['get', 'nodes', '-o', 'json', '--request-timeout=10s'];
 
 export interface DrainOptions {
   /** Identifies the run, for the cordon's annotation. */
@@ -21,9 +23,28 @@ export interface DrainOptions {
   readonly clock: () => number;
 }
 
+/** k3s's own names on a Node (facts 1.1, 3.4, 3.6). Nobody else here knows them. */
+export const ETCD_LABEL = 'node-role.kubernetes.io/etcd';
+export const SERVER_LABELS = ['node-role.kubernetes.io/control-plane', ETCD_LABEL, 'node-role.kubernetes.io/master'];
+const PREFIX = 'etcd.k3s.cattle.io/';
+export const REMOVE = `${PREFIX}remove`;
+export const REMOVED_NAME = `${PREFIX}removed-node-name`;
+export const MEMBER_NAME = `${PREFIX}node-name`;
+export const MEMBER_ADDRESS = `${PREFIX}node-address`;
+/** What a node that was a server keeps, beside its labels. */
+export const SERVER_ANNOTATIONS = [
+  REMOVE,
+  REMOVED_NAME,
+  MEMBER_NAME,
+  MEMBER_ADDRESS,
+  `${PREFIX}local-snapshots-timestamp`,
+  `${PREFIX}s3-snapshots-timestamp`,
+  'k3s.io/encryption-config-hash',
+];
+
 /** The cluster's Nodes by name; unknown when the API does not answer or answers nonsense. */
 export async function readNodes(kubectl: Kubectl): Promise<NonNullable<Observation['nodes']>> {
-  const answer = await kubectl.run(['get', 'nodes', '-o', 'json', '--request-timeout=10s'], ASK_SECONDS);
+  const answer = await kubectl.run(NODES_QUESTION, ASK_SECONDS);
   if (answer.kind === 'failed') return unknown(answer.why);
   const items = itemsOf(answer.text);
   if (items === null) return unknown('the list of Nodes is not what Kubernetes answers');
@@ -31,14 +52,36 @@ export async function readNodes(kubectl: Kubectl): Promise<NonNullable<Observati
   for (const item of items) {
     const name = stringAt(item, 'metadata', 'name');
     if (name === null) return unknown('the list of Nodes holds one without a name');
-    const conditions = at(item, 'status', 'conditions');
-    const ready =
-      Array.isArray(conditions) &&
-      conditions.some((condition) => at(condition, 'type') === 'Ready' && at(condition, 'status') === 'True');
-    const cordonedBy = stringAt(item, 'metadata', 'annotations', CORDON_ANNOTATION);
-    nodes.set(name, { ...PLAIN_NODE, ready, unschedulable: at(item, 'spec', 'unschedulable') === true, cordonedBy });
+    nodes.set(name, nodeIn(item));
   }
   return known(nodes);
+}
+
+function nodeIn(item: unknown): NodeObservation {
+  const condition = (type: string): string | null => {
+    const all = at(item, 'status', 'conditions');
+    const found = Array.isArray(all) ? all.find((each) => at(each, 'type') === type) : undefined;
+    return stringAt(found, 'status');
+  };
+  const annotation = (name: string): string | null => stringAt(item, 'metadata', 'annotations', name);
+  const label = (name: string): boolean => at(item, 'metadata', 'labels', name) !== undefined;
+  const addresses = at(item, 'status', 'addresses');
+  const internal = Array.isArray(addresses) ? addresses.find((each) => at(each, 'type') === 'InternalIP') : undefined;
+  const isVoter = condition('EtcdIsVoter');
+  return {
+    ready: condition('Ready') === 'True',
+    unschedulable: at(item, 'spec', 'unschedulable') === true,
+    cordonedBy: annotation(CORDON_ANNOTATION),
+    etcdLabel: label(ETCD_LABEL),
+    isVoter: isVoter === null ? null : isVoter === 'True',
+    memberName: annotation(MEMBER_NAME),
+    memberAddress: annotation(MEMBER_ADDRESS),
+    removedName: annotation(REMOVED_NAME),
+    removeAsked: annotation(REMOVE)?.toLowerCase() === 'true',
+    serverTraces: SERVER_LABELS.some(label) || SERVER_ANNOTATIONS.some((name) => annotation(name) !== null),
+    internalAddress: stringAt(internal, 'address'),
+    version: stringAt(item, 'status', 'nodeInfo', 'kubeletVersion'),
+  };
 }
 
 /**
@@ -112,31 +155,13 @@ async function evict(kubectl: Kubectl, node: string, options: DrainOptions): Pro
   return answer.kind === 'failed' ? answer.why : null;
 }
 
-async function tell(kubectl: Kubectl, args: readonly string[]): Promise<string | null> {
+export async function tell(kubectl: Kubectl, args: readonly string[]): Promise<string | null> {
   const answer = await kubectl.run([...args, '--request-timeout=10s'], ASK_SECONDS);
   return answer.kind === 'failed' ? answer.why : null;
 }
 
 /** The `items` of a Kubernetes list in JSON, or null. */
-function itemsOf(text: string): readonly unknown[] | null {
-  try {
-    const items = at(JSON.parse(text), 'items');
-    return Array.isArray(items) ? items : null;
-  } catch {
-    return null;
-  }
-}
-
-function at(value: unknown, ...keys: readonly string[]): unknown {
-  let found = value;
-  for (const key of keys) {
-    if (typeof found !== 'object' || found === null) return undefined;
-    found = (found as Record<string, unknown>)[key];
-  }
-  return found;
-}
-
-function stringAt(value: unknown, ...keys: readonly string[]): string | null {
-  const found = at(value, ...keys);
-  return typeof found === 'string' ? found : null;
+export function itemsOf(text: string): readonly unknown[] | null {
+  const items = at(parseJson(text), 'items');
+  return Array.isArray(items) ? items : null;
 }

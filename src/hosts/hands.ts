@@ -1,6 +1,6 @@
 import { asset } from '../assets.js';
 import type { Host } from '../fleet/fleet.js';
-import type { HostObservation } from '../plan/observation.js';
+import type { HostObservation, ReachedHost } from '../plan/observation.js';
 import type { Step } from '../plan/step.js';
 import type { Connection } from './connection.js';
 import { dockerSeconds, type LookOptions, observationOf, rejection } from './probe.js';
@@ -11,6 +11,8 @@ import { sentence } from './words.js';
 export interface CarryOutOptions extends LookOptions {
   /** How long to wait for another script that still works on the host; 30 unless told. */
   readonly lockSeconds?: number;
+  /** What the plan saw: a host that was changed since is left alone. */
+  readonly seen?: ReachedHost;
 }
 
 export interface FailedStep {

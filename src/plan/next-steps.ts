@@ -89,7 +89,17 @@ export function nextSteps(world: World): NextSteps {
   if (now.length > 0) return { now, refused: all };
   const last = settleStep(seen, jobs, blocked);
   if (last.length > 0) return { now: last, refused: all };
-  return { now: all.length === 0 ? recordStep(seen) : [], refused: all };
+  if (all.length > 0) return { now: [], refused: all };
+  const waiting = [...jobs.all.values()];
+  return waiting.length === 0 ? { now: recordStep(seen), refused: [] } : { now: [], refused: [stuck(seen, waiting)] };
+}
+
+/** Something is still to be done, and none of it can be begun: that is never a complete apply. */
+function stuck({ desired }: SeenWorld, waiting: readonly Job[]): Refusal {
+  const hosts = waiting.map((job) => job.entry.host.name);
+  const what = waiting.map((job) => `${job.kind} of ${job.entry.host.name}`).join(', ');
+  const message = `${desired.cluster.name} is not as declared yet (${what}), and nothing of it can be begun now: each waits for another host (rules 3 and 5). Make every host of the cluster reachable and run this again.`;
+  return { code: 'pending-change', message, hosts };
 }
 
 /** Only `no-lock`, with the lost quorum that it comes from, leaves room for what cannot make a second cluster. */

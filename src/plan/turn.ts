@@ -1,5 +1,7 @@
 import type { SeenWorld } from './desired.js';
-import { isListed, isMembershipJob, type Job, jobOf } from './jobs.js';
+import { unsettled } from './finish.js';
+import { isListed, isMembershipJob, isUp, type Job, jobOf } from './jobs.js';
+import { valueOr } from './observation.js';
 
 /** The jobs of a cluster, and the one membership job whose turn it is (rule 3). */
 export interface Jobs {
@@ -16,6 +18,10 @@ export function jobsOf(world: SeenWorld, stopped: ReadonlySet<string>): Jobs {
     const job = jobOf(world, entry);
     if (job !== null) all.set(entry.host.name, job);
   }
+  // What a change of this run left to do on its host comes before any other change.
+  const open = unsettled(world);
+  const own = open === null ? undefined : all.get(open);
+  if (own !== undefined && isMembershipJob(own)) return { all, turn: own };
   return { all, turn: turnOf(world, [...all.values()].filter(isMembershipJob)) };
 }
 
@@ -37,6 +43,8 @@ function turnOf(world: SeenWorld, jobs: readonly Job[]): Job | null {
 function rankOf(world: SeenWorld, job: Job): number {
   if (job.kind === 'rejoin') return 0;
   if (job.begun && (job.standing === 'learner' || job.standing === 'unstarted')) return 1;
+  // k3s runs there and is not listed: it joins at any moment, which is an addition that is open.
+  if (job.standing === 'none' && runsServer(job)) return 1;
   const removes = isListed(job.standing) && (job.kind === 'demotion' || job.kind === 'removal');
   const unhealthy = job.standing === 'voter' && !isHealthy(world, job);
   if (job.kind === 'forced-removal') return 3;
@@ -47,6 +55,11 @@ function rankOf(world: SeenWorld, job: Job): number {
   if (job.kind === 'promotion') return 4;
   if (removes || job.kind === 'demotion' || job.kind === 'removal') return 5;
   return job.begun ? 6 : 7;
+}
+
+function runsServer({ now }: Job): boolean {
+  const services = now === null ? null : valueOr(now.services, null);
+  return services !== null && isUp(services.k3s);
 }
 
 function isHealthy(world: SeenWorld, { entry }: Job): boolean {

@@ -33,7 +33,7 @@ export interface Io {
   /** Keeps a secret out of every log. */
   readonly mask: (secret: string) => void;
   readonly guardsVersion: string;
-  /** Told the paths of secret files before they are made: the post step removes what is left. */
+  /** Told the paths of secret files before they are made, and of temporary folders: the post step removes what is left. */
   readonly onSecretFiles: (paths: readonly string[]) => void;
   readonly mergeBaseLookup: MergeBaseLookup | null;
   /** Shown what an apply has done so far. */
@@ -60,6 +60,7 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
     temp: io.temp,
     logger: io.logger,
     mergeBaseLookup: io.mergeBaseLookup,
+    onFolder: (path) => io.onSecretFiles([path]),
   });
   try {
     const fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);

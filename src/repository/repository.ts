@@ -50,6 +50,8 @@ export type Wanted = (entries: ReadonlyMap<string, SnapshotEntry>) => readonly s
 export type MergeBaseLookup = (repository: GitHubName, one: string, other: string) => Promise<string | null>;
 
 export interface RepositoryOptions {
+  /** Told the folder that is made, so that a run that is killed can be cleaned up after. */
+  readonly onFolder?: (path: string) => void;
   /** The input `repository`; null or "" is this one. */
   readonly repository: string | null;
   /** GITHUB_REPOSITORY; null outside GitHub. */
@@ -87,7 +89,11 @@ export async function openRepository(options: RepositoryOptions): Promise<Reposi
   const { logger, token } = options;
   const location = locate(options.repository, options.thisRepository, options.serverUrl);
   if (/[\p{Cc}\s]/u.test(token)) throw new UserError('The input token has a space or a line break in it.');
-  const temp = once(() => mkdtemp(join(options.temp, 'fleet-role-repository-')));
+  const temp = once(async () => {
+    const path = await mkdtemp(join(options.temp, 'fleet-role-repository-'));
+    options.onFolder?.(path);
+    return path;
+  });
   const git = createGit({
     environment: options.environment ?? process.env,
     temp: temp.get,

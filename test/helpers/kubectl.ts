@@ -47,14 +47,21 @@ export class ClusterState {
   /** Makes the directory of a cluster with these Nodes, no lease and no record. */
   async make(nodes: readonly string[], uid = CLUSTER_UID): Promise<void> {
     for (const folder of ['nodes', 'pods', 'objects', 'faults']) {
+      await rm(join(this.directory, folder), { recursive: true, force: true });
       await mkdir(join(this.directory, folder), { recursive: true });
     }
     for (const node of nodes) await writeFile(join(this.directory, 'nodes', node), '');
+    for (const name of ['asked', 'down', 'not-ready', 'db-info']) await rm(join(this.directory, name), { force: true });
     await this.identity(uid);
   }
 
   async nodes(): Promise<string[]> {
     return (await readdir(join(this.directory, 'nodes'))).sort();
+  }
+
+  /** The node's k3s was never here, or its Node was deleted. */
+  async removeNode(name: string): Promise<void> {
+    await rm(join(this.directory, 'nodes', name), { force: true });
   }
 
   /** `cordoned` and annotations of a Node, in the order in which they came. */

@@ -7,6 +7,7 @@ import { type ActionResult, type RunActionOptions, runAction } from './action.js
 import type { ActionEvent } from './events.js';
 import { type GitRepository, GitServer } from './git-server.js';
 import { GitHubServer } from './github-server.js';
+import { StandInCluster } from './kubectl.js';
 import { expectValidPlan } from './plan-schema.js';
 import { type InventoryOptions, makeSshFleet, type SshFleet } from './ssh-fleet.js';
 
@@ -16,12 +17,21 @@ export class Scene {
   readonly git: GitServer;
   readonly repository: GitRepository;
   readonly github: GitHubServer;
+  /** What the first host's kubectl shows; the other servers have no API that answers. */
+  readonly cluster: StandInCluster;
 
-  private constructor(fleet: SshFleet, git: GitServer, repository: GitRepository, github: GitHubServer) {
+  private constructor(
+    fleet: SshFleet,
+    git: GitServer,
+    repository: GitRepository,
+    github: GitHubServer,
+    cluster: StandInCluster,
+  ) {
     this.fleet = fleet;
     this.git = git;
     this.repository = repository;
     this.github = github;
+    this.cluster = cluster;
   }
 
   static async create(count: number, options: Parameters<typeof makeSshFleet>[1] = {}): Promise<Scene> {
@@ -30,7 +40,11 @@ export class Scene {
     const repository = await git.createRepository('octo/fleet');
     const github = await GitHubServer.start();
     github.addRepository('octo/fleet', { gitDir: repository.dir });
-    return new Scene(fleet, git, repository, github);
+    const names = fleet.hosts.list.map((host) => host.name);
+    const first = fleet.hosts.list[0];
+    if (first === undefined) throw new Error('a scene without a host');
+    const cluster = await StandInCluster.create(first, names);
+    return new Scene(fleet, git, repository, github, cluster);
   }
 
   /** Commits `inventory.yml` of the fleet. */
@@ -60,6 +74,7 @@ export class Scene {
         await rm(join(host.dir, path), { recursive: true, force: true });
       }
     }
+    await this.cluster.make(this.fleet.hosts.list.map((host) => host.name));
     this.github.reset();
     this.git.requests.length = 0;
     await this.fleet.sshd.forget();

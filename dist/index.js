@@ -32782,7 +32782,7 @@ __nccwpck_require__.a(__webpack_module__, async (__webpack_handle_async_dependen
 /* harmony import */ var _github_events_js__WEBPACK_IMPORTED_MODULE_11__ = __nccwpck_require__(8542);
 /* harmony import */ var _github_runner_files_js__WEBPACK_IMPORTED_MODULE_5__ = __nccwpck_require__(3295);
 /* harmony import */ var _github_runtime_js__WEBPACK_IMPORTED_MODULE_6__ = __nccwpck_require__(9254);
-/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(1999);
+/* harmony import */ var _main_js__WEBPACK_IMPORTED_MODULE_7__ = __nccwpck_require__(3810);
 /* harmony import */ var _reporter_js__WEBPACK_IMPORTED_MODULE_8__ = __nccwpck_require__(3593);
 /* harmony import */ var _repository_remote_js__WEBPACK_IMPORTED_MODULE_9__ = __nccwpck_require__(2260);
 /* harmony import */ var _settings_js__WEBPACK_IMPORTED_MODULE_10__ = __nccwpck_require__(3390);
@@ -32949,7 +32949,7 @@ __webpack_async_result__();
 
 /***/ }),
 
-/***/ 1999:
+/***/ 3810:
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 
@@ -33224,9 +33224,16 @@ function anyPublishes(cluster) {
 function controllerStaysOn(desired) {
     return desired.base?.controller === true && desired.cluster.controller === true;
 }
-/** Whether the plan needs to know the cluster's Nodes: only a leaving host has business with them yet. */
-function needsNodes(desired) {
-    return controllerStaysOn(desired) && desired.hosts.some((entry) => entry.leaving);
+/** A complete apply is written down for this cluster. A record that could not be read is none. */
+function isAdopted({ record }) {
+    return record?.kind === 'known' && record.value !== null && record.value.commit !== null;
+}
+/** The Node of a host; null where there is none, and where the Nodes or the host's node name are not known. */
+function nodeOf({ observed }, host) {
+    const name = host.nodeName ?? (observed.observed ? null : host.name);
+    if (name === null || observed.nodes?.kind !== 'known')
+        return null;
+    return observed.nodes.value.get(name) ?? null;
 }
 /**
  * The hosts that a run has business with; none of an invalid cluster. While the controller is off at both ends and no host publishes at either,
@@ -33458,44 +33465,608 @@ function unknown(why) {
 function valueOr(fact, fallback) {
     return fact.kind === 'known' ? fact.value : fallback;
 }
+/** A Node that is ready and has nothing of a server. */
+const PLAIN_NODE = {
+    ready: true,
+    unschedulable: false,
+    cordonedBy: null,
+    etcdLabel: false,
+    isVoter: null,
+    memberName: null,
+    memberAddress: null,
+    removedName: null,
+    removeAsked: false,
+    serverTraces: false,
+    internalAddress: null,
+    version: null,
+};
 
-;// CONCATENATED MODULE: ./lib/plan/evidence.js
+;// CONCATENATED MODULE: ./lib/plan/quorum.js
+/** `floor(voters / 2) + 1`: how many healthy voters a cluster needs to write. */
+function quorumOf(voters) {
+    return Math.floor(voters / 2) + 1;
+}
+/** Voters around a step that changes their number from `before` to `after`, `healthy` of them healthy afterwards. */
+function votersOf(before, after, healthy) {
+    const quorum = quorumOf(after);
+    return { before, after, healthy, quorum, tolerance: Math.max(0, healthy - quorum) };
+}
+
+;// CONCATENATED MODULE: ./lib/plan/membership.js
+
+
+/** The node name of a host; an unobserved plan takes the inventory name where only the host itself knows it. */
+function nodeNameOf(host, observed) {
+    return host.nodeName ?? (observed ? null : host.name);
+}
+/**
+ * Reads identity and member list on every server that answers (section 4, observation). A list is believed only when
+ * it names every host whose own k3s serves the same identity; two identities, an identity other than the one written
+ * on a declared server, or two lists under one identity (a restored cluster keeps its UID) are a split.
+ */
+function membershipOf(world) {
+    const { desired, observed } = world;
+    const answers = answering(world);
+    const [first] = answers;
+    if (first === undefined)
+        return { kind: 'silent', why: whySilent(world) };
+    const through = answers.map((answer) => answer.entry.host);
+    const split = splitBetween(world, answers);
+    if (split !== null)
+        return split;
+    const { identity } = first;
+    if (desired.cluster.datastore === 'sqlite')
+        return { kind: 'sqlite', identity, through };
+    const told = answers.find((answer) => answer.server.members.kind === 'known');
+    if (told === undefined || told.server.members.kind === 'unknown') {
+        const { members } = first.server;
+        const why = members.kind === 'unknown' ? members.why : 'no server told its member list';
+        return { kind: 'doubtful', why: `${first.entry.host.name}: ${why}`, identity, through };
+    }
+    const members = told.server.members.value;
+    const named = new Set(members.map((member) => member.nodeName));
+    const missing = answers.find(({ entry }) => !named.has(nodeNameOf(entry.host, observed.observed)));
+    if (missing !== undefined) {
+        const why = `${missing.entry.host.name} serves the cluster, and the member list of ${told.entry.host.name} does not name it`;
+        return { kind: 'doubtful', why, identity, through };
+    }
+    return { kind: 'believed', identity, members, through };
+}
+/** The hosts whose API told its identity: the declared servers first, since they stay. */
+function answering({ desired, observed }) {
+    const answers = desired.hosts.flatMap((entry) => {
+        const server = observed.servers.get(entry.host.name);
+        return server?.identity.kind === 'known' ? [{ entry, server, identity: server.identity.value }] : [];
+    });
+    const stays = ({ entry }) => entry.host.role === 'server' && !entry.leaving;
+    return [...answers.filter(stays), ...answers.filter((answer) => !stays(answer))];
+}
+function whySilent({ observed }) {
+    for (const [name, server] of observed.servers) {
+        if (server.identity.kind === 'unknown')
+            return `${name}: ${server.identity.why}`;
+    }
+    return 'no host of the cluster was seen running k3s as a server';
+}
+function splitBetween(world, answers) {
+    const served = new Map();
+    for (const { entry, identity } of answers)
+        served.set(identity, [...(served.get(identity) ?? []), entry.host.name]);
+    const sides = (map) => [...map].map(([identity, hosts]) => `${hosts.join(', ')}: ${identity}`).join('; ');
+    const out = 'Find out which one is the fleet, and rejoin each host of the other with mode: rejoin and its name.';
+    if (served.size > 1) {
+        const message = `Two clusters answer (rule 1). By host: ${sides(served)}. ${out}`;
+        return { kind: 'split', message, hosts: answers.map(({ entry }) => entry.host.name) };
+    }
+    const [identity] = [...served.keys()];
+    const written = writtenIdentities(world);
+    const other = [...written].filter(([, text]) => text !== identity);
+    if (other.length > 0 && identity !== undefined) {
+        const by = other.map(([name, text]) => `${name}: ${text}`).join('; ');
+        const message = `The cluster that answers is ${identity}, and another identity is written on declared servers (rule 1): ${by}. ${out}`;
+        return { kind: 'split', message, hosts: other.map(([name]) => name) };
+    }
+    const lists = new Map();
+    for (const { entry, server } of answers) {
+        if (server.members.kind === 'unknown')
+            continue;
+        const list = listKey(server.members.value);
+        lists.set(list, [...(lists.get(list) ?? []), entry.host.name]);
+    }
+    if (lists.size <= 1)
+        return null;
+    const message = `Servers of one identity tell two member lists (rule 1; a cluster restored from a snapshot keeps its identity). By host: ${sidesOfLists(lists)}. ${out}`;
+    return { kind: 'split', message, hosts: answers.map(({ entry }) => entry.host.name) };
+}
+/** A learner becomes a voter between two answers; only who is there makes two lists. */
+function listKey(members) {
+    return members
+        .map((member) => (member.name === '' ? `(unstarted at ${member.addresses.join(' ')})` : member.name))
+        .sort()
+        .join(', ');
+}
+function sidesOfLists(lists) {
+    return [...lists].map(([list, hosts]) => `${hosts.join(', ')}: [${list}]`).join('; ');
+}
+/** By inventory name: the identity in the `cluster` file of every declared server that was reached. */
+function writtenIdentities({ desired, observed }) {
+    const written = new Map();
+    for (const { host, leaving } of desired.hosts) {
+        const seen = observed.hosts.get(host.name);
+        if (leaving || host.role !== 'server' || seen?.kind !== 'reached')
+            continue;
+        if (seen.cluster.kind === 'text' && seen.cluster.text !== '')
+            written.set(host.name, seen.cluster.text);
+    }
+    return written;
+}
+/** The identity that more than half of the declared servers with one have written down; null without such a majority. */
+function mostWritten(world, except = null) {
+    const votes = new Map();
+    let all = 0;
+    for (const [name, identity] of writtenIdentities(world)) {
+        if (name === except)
+            continue;
+        all += 1;
+        votes.set(identity, (votes.get(identity) ?? 0) + 1);
+    }
+    for (const [identity, count] of votes)
+        if (count * 2 > all)
+            return identity;
+    return null;
+}
+/** Answers about one member list, worked out once for all hosts. */
+class Members {
+    membership;
+    #seen;
+    #byNode;
+    #hostOfNode;
+    constructor(seen) {
+        this.#seen = seen;
+        this.membership = membershipOf(seen);
+        const { observed } = seen.observed;
+        const byNode = new Map();
+        for (const member of this.all)
+            if (member.nodeName !== null)
+                byNode.set(member.nodeName, member);
+        this.#byNode = byNode;
+        this.#hostOfNode = new Map(seen.desired.hosts.flatMap((entry) => {
+            const node = nodeNameOf(entry.host, observed);
+            return node === null ? [] : [[node, entry]];
+        }));
+    }
+    /** The believed list; empty where there is none. */
+    get all() {
+        return this.membership.kind === 'believed' ? this.membership.members : [];
+    }
+    get voters() {
+        return this.all.filter((member) => !member.learner && member.name !== '');
+    }
+    /** The hosts through which the cluster can be told something. */
+    get through() {
+        return 'through' in this.membership ? this.membership.through : [];
+    }
+    /** The identity that is served; null where none or two are. */
+    get identity() {
+        return 'identity' in this.membership ? this.membership.identity : null;
+    }
+    memberOf(host) {
+        const node = nodeNameOf(host, this.#seen.observed.observed);
+        if (node === null)
+            return null;
+        return this.#byNode.get(node) ?? this.#unstartedOf(node);
+    }
+    standing(host) {
+        if (this.membership.kind !== 'believed')
+            return 'unknown';
+        if (nodeNameOf(host, this.#seen.observed.observed) === null)
+            return 'unknown';
+        const member = this.memberOf(host);
+        if (member === null)
+            return 'none';
+        if (member.name === '')
+            return 'unstarted';
+        return member.learner ? 'learner' : 'voter';
+    }
+    hostOf(member) {
+        return member.nodeName === null ? null : (this.#hostOfNode.get(member.nodeName) ?? null);
+    }
+    /** A voter is healthy when its own API says that it is ready: unknown is never healthy. */
+    healthy(member) {
+        if (member.learner || member.name === '')
+            return false;
+        const entry = this.hostOf(member);
+        if (entry === null)
+            return false;
+        return valueOr(this.#seen.observed.servers.get(entry.host.name)?.ready ?? NOT_ASKED, false);
+    }
+    get healthyVoters() {
+        return this.voters.filter((member) => this.healthy(member));
+    }
+    get hasQuorum() {
+        return this.voters.length > 0 && this.healthyVoters.length >= quorumOf(this.voters.length);
+    }
+    /** An unstarted member has no name yet: it is the host's whose Node has one of its addresses. */
+    #unstartedOf(node) {
+        const { nodes } = this.#seen.observed;
+        const seen = nodes?.kind === 'known' ? nodes.value.get(node) : undefined;
+        const address = seen?.internalAddress ?? seen?.memberAddress ?? null;
+        if (address === null)
+            return null;
+        return this.all.find((member) => member.name === '' && member.addresses.includes(address)) ?? null;
+    }
+}
+const NOT_ASKED = { kind: 'unknown', why: 'its API was not asked' };
+/** The role file says something else than `server`: the host is fenced. An absent file fences nobody. */
+function isFenced(now) {
+    return now.role.kind === 'text' && now.role.text !== 'server';
+}
+
+;// CONCATENATED MODULE: ./lib/plan/jobs.js
+
+
+
+/** A job that changes who is a member, or restarts a member: at most one is worked on at a time (rule 3). */
+function isMembershipJob({ kind }) {
+    return kind !== 'start' && kind !== 'unfencing';
+}
+/**
+ * What this host needs, told from what is seen alone: a run that died is continued by the next one. Null when its
+ * service runs as declared, and where it is not known what it would need (a rule then says why nothing is done).
+ */
+function jobOf(world, entry) {
+    const { host, leaving } = entry;
+    const { cluster } = world.desired;
+    if (cluster.controller !== true)
+        return null;
+    const seen = world.observed.hosts.get(host.name);
+    const standing = world.members.standing(host);
+    const job = (kind, begun = false) => ({
+        kind,
+        entry,
+        now: seen?.kind === 'reached' ? seen : null,
+        standing,
+        begun,
+    });
+    if (seen === undefined)
+        return null;
+    if (seen.kind === 'unreachable') {
+        const staysServer = host.role === 'server' && !leaving;
+        return isListed(standing) && !staysServer && world.intent.forceUnreachable ? job('forced-removal', true) : null;
+    }
+    if (world.intent.mode === 'rejoin')
+        return rejoinJob(world, entry, seen, standing, job);
+    const services = valueOr(seen.services, null);
+    if (services === null)
+        return null;
+    const parts = { world, entry, now: seen, standing, server: services.k3s, agent: services['k3s-agent'], job };
+    const unfenced = unfencing(parts);
+    if (unfenced !== null)
+        return unfenced;
+    if (!seen.provisioned && !leaving)
+        return null;
+    if (!world.adopted)
+        return null;
+    if (cluster.datastore === 'sqlite')
+        return leaving ? null : startOf(parts);
+    if (leaving)
+        return removal(parts);
+    return host.role === 'server' ? serverJob(parts) : agentJob(parts);
+}
+function isListed(standing) {
+    return standing === 'voter' || standing === 'learner' || standing === 'unstarted';
+}
+/** k3s runs in it, or is on its way. */
+function isUp({ state }) {
+    return state === 'running' || state === 'restarting';
+}
+/** Nothing of it is left that could start k3s by itself. */
+function isDown({ state }) {
+    return state === 'stopped' || state === 'absent';
+}
+/** It could serve from what it has: a datastore, and no tombstone on it. */
+function keepsDatastore(now) {
+    return valueOr(now.datastore, 'none') === 'etcd' && valueOr(now.tombstone, true) === false;
+}
+/**
+ * A fenced host whose member is still listed, or whose cluster has no quorum to say so, takes up its service again when
+ * the inventory declares it a server, or when without it there is no quorum. It starts from its own datastore, so that
+ * it can make no second cluster.
+ */
+function unfencing({ world, entry, now, standing, server, job }) {
+    const { members } = world;
+    if (!keepsDatastore(now) || world.desired.cluster.datastore === 'sqlite')
+        return null;
+    const declared = entry.host.role === 'server' && !entry.leaving;
+    if (members.membership.kind === 'silent') {
+        // Without role files nobody was fenced, and the fleet is not ours to start.
+        const marked = now.role.kind === 'text';
+        return marked && !isUp(server) && (isFenced(now) || declared) ? job('unfencing', true) : null;
+    }
+    if (!isListed(standing))
+        return null;
+    if (!declared) {
+        if (members.hasQuorum || isUp(server) || !isFenced(now))
+            return null;
+        return job('unfencing', true);
+    }
+    const node = nodeOf(world, entry.host);
+    const kept = now.keptPolicy.kind === 'text' && standing === 'voter';
+    return isFenced(now) || node?.removeAsked === true || kept ? job('unfencing', true) : null;
+}
+function serverJob(parts) {
+    const { world, entry, now, standing, server, agent, job } = parts;
+    switch (standing) {
+        case 'voter':
+            if (server.state === 'unknown')
+                return null;
+            return isDown(server) || server.state === 'idle' || server.state === 'refusing'
+                ? keepsDatastore(now)
+                    ? job('start')
+                    : null
+                : rolloutOf(parts);
+        case 'learner':
+        case 'unstarted':
+            // A member that has lost what it started from cannot go on: that is rejoin's.
+            return isUp(server) || keepsDatastore(now) ? job('promotion', true) : null;
+        case 'none': {
+            const begun = (now.role.kind === 'text' && now.role.text === 'server' && !isUp(agent) && agent.state !== 'absent') ||
+                isUp(server) ||
+                nodeOf(world, entry.host)?.cordonedBy != null;
+            return job('promotion', begun);
+        }
+        case 'unknown':
+            return null;
+    }
+}
+function agentJob(parts) {
+    const { world, entry, now, standing, server, agent, job } = parts;
+    const node = nodeOf(world, entry.host);
+    if (isListed(standing))
+        return job('demotion', isFenced(now) || node?.removeAsked === true);
+    if (standing === 'unknown')
+        return null;
+    // Both containers absent and nothing of a server: it was never one.
+    const wasServer = !isDown(server) || node?.serverTraces === true || now.keptPolicy.kind === 'text';
+    const idles = server.state === 'idle' && agent.state === 'running' && node?.serverTraces !== true;
+    if (wasServer && !idles)
+        return job('demotion', true);
+    if (agent.state === 'running')
+        return rolloutOf(parts);
+    if (agent.state === 'restarting' || agent.state === 'unknown')
+        return null;
+    const past = valueOr(now.datastore, 'none') !== 'none' || valueOr(now.tombstone, false);
+    return past && server.state !== 'absent' ? job('demotion', true) : job('start');
+}
+function removal(parts) {
+    const { now, standing, server, job } = parts;
+    if (isListed(standing))
+        return job('removal', isFenced(now));
+    if (standing === 'unknown')
+        return null;
+    const past = valueOr(now.datastore, 'none') !== 'none' || valueOr(now.tombstone, false);
+    return !isDown(server) || (past && server.state !== 'absent') ? job('removal', true) : null;
+}
+/** The service of the declared role does not run, and nothing stands in its way. */
+function startOf({ entry, server, agent, job }) {
+    const [own, other] = entry.host.role === 'server' ? [server, agent] : [agent, server];
+    if (own.state === 'running' || own.state === 'restarting' || own.state === 'unknown')
+        return null;
+    return isUp(other) ? null : job('start');
+}
+/** Input `rollout` asks that the guards come into force here although nothing else changes. */
+function rolloutOf({ world, entry, now, server, agent, job }) {
+    const { rollout, installGuards } = world.intent;
+    const { host } = entry;
+    if (rollout === 'changed' || installGuards === 'never' || !host.publishesLabels)
+        return null;
+    if (rollout === 'servers' && host.role !== 'server')
+        return null;
+    const service = host.role === 'server' ? server : agent;
+    if (service.state !== 'running' || guardsInForce(service))
+        return null;
+    // Without the guard scripts there is nothing to bring into force.
+    return now.guardsInstalled === null ? null : job('rollout', nodeOf(world, host)?.cordonedBy != null);
+}
+/** The service as it is would meet our guards at its next start. */
+function guardsInForce(service) {
+    return service.mounted && service.guardsInside !== null;
+}
+/** Nothing to do when the host's member votes in the right identity and its k3s serves it. */
+function rejoinJob(world, { host }, now, standing, job) {
+    if (world.intent.host !== host.name)
+        return null;
+    const server = world.observed.servers.get(host.name);
+    const serves = standing === 'voter' && server !== undefined && valueOr(server.ready, false) && now.role.kind !== 'unreadable';
+    if (serves && !isFenced(now))
+        return null;
+    return job('rejoin', isFenced(now));
+}
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/view.js
+
+
+
+/** Null where docker (systemctl) did not answer: then nothing is decided about services. */
+function viewJob(world, job) {
+    const { now, entry, standing } = job;
+    const services = now === null ? null : valueOr(now.services, null);
+    if (now === null || services === null)
+        return null;
+    return {
+        world,
+        job,
+        host: entry.host,
+        leaving: entry.leaving,
+        now,
+        standing,
+        server: services.k3s,
+        agent: services['k3s-agent'],
+        node: nodeOf(world, entry.host),
+    };
+}
+function step({ host }, action, detail, more = {}) {
+    return { action, host: host.name, service: more.service ?? null, value: more.value ?? null, detail };
+}
+/** This run did the step on this host, and none of `undone` after it. */
+function didSince({ world, host }, action, undone = []) {
+    const { done } = world.observed.run;
+    const last = (names) => done.findLastIndex((each) => each.host === host.name && names.includes(each.action));
+    const at = last([action]);
+    return at >= 0 && at > last(undone);
+}
+/** Rule 9: its jobs are waited for before a running node is stopped. */
+function drainFirst(view, why) {
+    const { world, node, server, agent } = view;
+    if (world.intent.drain === 'none' || node === null || !(isUp(server) || isUp(agent)))
+        return [];
+    if (didSince(view, 'drain', ['uncordon']))
+        return [];
+    const how = world.intent.drain === 'wait' ? 'cordon it, wait for its runner pods, then' : 'cordon it, then';
+    return [step(view, 'drain', `${how} evict its other pods: ${why}`)];
+}
+/** The first part that is not empty. */
+function firstOf(...parts) {
+    for (const part of parts) {
+        const steps = part();
+        if (steps.length > 0)
+            return steps;
+    }
+    return [];
+}
+/** Whether the role file holds exactly this. */
+function roleIs({ now }, role) {
+    return now.role.kind === 'text' && now.role.text === role;
+}
+function holdsPast({ now }) {
+    return valueOr(now.datastore, 'none') !== 'none' || valueOr(now.tombstone, false);
+}
+
+;// CONCATENATED MODULE: ./lib/plan/finish.js
+
+
+// What ends a change once its host has no job any more: it is written down, settled, and takes work again.
+/** Steps after which the voters must have been healthy for 30 s before anything else changes (fact 7.5). */
+const UNSETTLES = ['await-voter', 'confirm-removed', 'await-eviction'];
+/** The host of the last membership change of this run that was not settled yet; null when there is none. */
+function unsettled({ observed }) {
+    const { done } = observed.run;
+    const at = done.findLastIndex((each) => UNSETTLES.includes(each.action) ||
+        (each.action === 'recreate-service' && each.service === 'k3s'));
+    if (at < 0 || done.findLastIndex((each) => each.action === 'settle') > at)
+        return null;
+    return done[at]?.host ?? null;
+}
+/** The identity is written on every host that is seen as a member. */
+function writeIdentity(world, { host, leaving }) {
+    const seen = world.observed.hosts.get(host.name);
+    const { members } = world;
+    if (leaving || seen?.kind !== 'reached' || seen.roleDirectory !== 'present')
+        return [];
+    const { identity, membership } = members;
+    const isMember = membership.kind === 'believed'
+        ? members.standing(host) === 'voter'
+        : membership.kind === 'sqlite' && membership.through.some((server) => server.name === host.name);
+    if (identity === null || !isMember || (seen.cluster.kind === 'text' && seen.cluster.text === identity))
+        return [];
+    return [step({ host }, 'write-identity', 'the cluster that this host is a member of', { value: identity })];
+}
+/** What this run started must be Ready, without the etcd role where it is an agent. */
+function awaitReady(world, { host, leaving }) {
+    const { nodes, run } = world.observed;
+    if (leaving || nodes?.kind !== 'known')
+        return [];
+    const last = run.done.findLast((each) => each.host === host.name && each.action === 'start-service');
+    if (last === undefined)
+        return [];
+    const node = nodeOf(world, host);
+    if (node?.ready === true && (host.role === 'server' || !node.etcdLabel))
+        return [];
+    const detail = host.role === 'server' ? 'its Node is Ready' : 'its Node is Ready, without the etcd role';
+    return [step({ host }, 'await-ready', detail, { service: host.role === 'server' ? 'k3s' : 'k3s-agent' })];
+}
+/** Our cordon is lifted by whoever finds it on a node that no step needs; a node that someone else cordoned stays so. */
+function uncordon(world, { host, leaving }) {
+    const node = nodeOf(world, host);
+    if (leaving || node === null || node.cordonedBy === null)
+        return [];
+    return [step({ host }, 'uncordon', 'no step needs the cordon any more')];
+}
+/** A snapshot before the first change of this run that could cost one its datastore. */
+function snapshotFirst(world, job) {
+    const { run } = world.observed;
+    if (run.done.some((each) => each.action === 'snapshot') || job.begun || job.kind === 'rollout')
+        return [];
+    const through = world.members.through.find((host) => host.name !== job.entry.host.name) ?? world.members.through[0];
+    if (through === undefined)
+        return [];
+    return [step({ host: through }, 'snapshot', `before the members change: ${job.entry.host.name}`)];
+}
+/** All voters healthy for 30 s. */
+function settle(host) {
+    return step({ host }, 'settle', 'all voters have been healthy for 30 s');
+}
+
+;// CONCATENATED MODULE: ./lib/plan/record.js
 
 /**
- * The role that a host evidently has: what runs there; else the word of its role file; else the only container that
- * is there; else, where both are there and neither runs, the role that the base declares. Null means that there is
- * nothing: no container of either service and no role word. Two services up, or an answer that is missing where it
- * would decide, are unknown, which is never null.
+ * The last step of a complete apply: its commit goes into the record, or, with the controller off, the record goes.
+ * Where no host needed anything and there is a record already, the apply writes it without a step: nothing changed.
  */
-function evidentRole(now, before) {
-    if (now.services.kind === 'unknown')
-        return now.services;
-    const { k3s, 'k3s-agent': agent } = now.services.value;
-    const up = ({ state }) => state === 'running' || state === 'restarting';
-    if (up(k3s) && up(agent))
-        return unknown('both k3s and k3s-agent run');
-    if (up(k3s))
-        return known('server');
-    if (up(agent))
-        return known('agent');
-    if (k3s.state === 'unknown' || agent.state === 'unknown')
-        return unknown('the state of its services is unknown');
-    if (now.role.kind === 'unreadable')
-        return unknown('nothing runs there and its role file cannot be read');
-    const word = now.role.kind === 'text' ? now.role.text : '';
-    if (word === 'server' || word === 'agent')
-        return known(word);
-    const there = ({ state }) => state !== 'absent';
-    if (there(k3s) !== there(agent))
-        return known(there(k3s) ? 'server' : 'agent');
-    if (!there(k3s))
-        return known(null);
-    return before === null ? unknown('both containers are there and neither runs') : known(before.role);
+function recordStep(world) {
+    const { observed, intent, desired, members } = world;
+    const { record } = observed;
+    const through = members.through[0];
+    if (record?.kind !== 'known' || through === undefined || intent.mode === 'rejoin')
+        return [];
+    const { value } = record;
+    if (desired.cluster.controller !== true) {
+        return value === null ? [] : [step({ host: through }, 'delete-record', 'the controller is off')];
+    }
+    if (intent.mode === 'drift' || members.identity === null)
+        return [];
+    const changed = observed.run.done.length > 0;
+    if (value !== null && value.commit !== null && (value.commit === intent.head || !changed))
+        return [];
+    return [step({ host: through }, 'write-record', 'everything is as this commit declares it', { value: intent.head })];
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/serving.js
 
 
+
+
+/** Rule 5 where it is known who votes. */
+function byVotes(view, urlOf, wanted, written) {
+    const { world, desired } = view;
+    const { members } = world;
+    const { host } = desired;
+    const votes = world.desired.hosts.filter((entry) => entry.host.name !== host.name && members.standing(entry.host) === 'voter');
+    const up = votes.filter((entry) => members.healthy(members.memberOf(entry.host)));
+    // One whose removal is asked for may be gone before the request is taken back.
+    const stays = (entry) => entry.host.role === 'server' && !entry.leaving && nodeOf(world, entry.host)?.removeAsked !== true;
+    const topology = votes.find((entry) => stays(entry) && urlOf(entry.host) === wanted);
+    if (topology !== undefined && (up.includes(topology) || written === wanted))
+        return known(wanted);
+    const next = up.find(stays) ?? votes.find((entry) => stays(entry) && urlOf(entry.host) === written);
+    if (next !== undefined)
+        return known(urlOf(next.host));
+    // No other stays. Who leaves last is joined until it is the only other voter; then nothing is, by the only server.
+    const staysItself = stays(desired) && members.standing(host) === 'voter';
+    if (staysItself && votes.length < 2)
+        return known('');
+    const last = up.filter(({ host: other }) => !fenced(world, other)).at(-1) ?? up.at(-1) ?? votes.at(-1);
+    if (last !== undefined)
+        return known(urlOf(last.host));
+    // A cluster that is joined outside the inventory.
+    if (world.desired.cluster.bootstrap === null && wanted !== '')
+        return known(wanted);
+    return known('');
+}
+function fenced({ observed }, host) {
+    const seen = observed.hosts.get(host.name);
+    return seen?.kind === 'reached' && isFenced(seen);
+}
 /** Whether a host was seen running k3s as a server, whatever it is declared. One that was not reached is not known to. */
 function serves(world, host) {
     const seen = world.observed.hosts.get(host.name);
@@ -33550,6 +34121,8 @@ function joinUrlNow(view) {
     const urlOf = (server) => (0,join_url/* joinUrlOf */.v)(server.address, apiPort);
     const wanted = host.joinUrlFile ?? '';
     const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
+    if (world.members.membership.kind === 'believed')
+        return byVotes(view, urlOf, wanted, written);
     const others = world.serving.filter((server) => server.name !== host.name);
     if (wanted !== '' && (written === wanted || others.some((server) => urlOf(server) === wanted)))
         return known(wanted);
@@ -33569,8 +34142,504 @@ function joinUrlNow(view) {
     return unknown('no server of the cluster was seen to run, and it is not proved that there is no cluster yet');
 }
 
+;// CONCATENATED MODULE: ./lib/plan/steps/kind.js
+/** A step on this host; `value` is what is written. */
+function stepOn(view, action, detail, more = {}) {
+    return { action, host: view.desired.host.name, service: more.service ?? null, value: more.value ?? null, detail };
+}
+
+;// CONCATENATED MODULE: ./lib/plan/steps/override.js
+
+
+/** The name that `COMPOSE_FILE` gets, and the step's value for it. */
+const LISTING = 'COMPOSE_FILE';
+/** Exactly the publishing Compose hosts have the override file. */
+const addOverride = {
+    action: 'add-override',
+    wanted(view) {
+        const { desired, now } = view;
+        if (desired.leaving || desired.host.runtime !== 'compose')
+            return [];
+        if (!desired.host.publishesLabels || now.override.placed === 'ours')
+            return [];
+        return [stepOn(view, 'add-override', 'place docker-compose.fleet-role.yml, which mounts the role directory')];
+    },
+    predict: (_step, now) => ({ ...now, override: { ...now.override, placed: 'ours' } }),
+};
+/**
+ * The override is listed at once only where neither service has a container: one that is listed but not mounted makes
+ * the next `docker compose up -d` recreate the node, undrained.
+ */
+const listOverride = {
+    action: 'write-environment',
+    wanted(view) {
+        const { desired, now } = view;
+        if (desired.leaving || desired.host.runtime !== 'compose')
+            return [];
+        if (!desired.host.publishesLabels || now.override.listed || !mayBeListed(now))
+            return [];
+        const detail = 'name the override in COMPOSE_FILE of .env, since no container is there that it would recreate';
+        return [stepOn(view, 'write-environment', detail, { value: LISTING })];
+    },
+    predict: (_step, now) => ({ ...now, override: { ...now.override, listed: true } }),
+};
+/** Docker said that neither service has a container. */
+function mayBeListed(now) {
+    const services = valueOr(now.services, null);
+    return services !== null && Object.values(services).every((service) => service.state === 'absent');
+}
+/** A host that does not publish has no override: its entry is taken out of COMPOSE_FILE, then the file goes. */
+const removeOverride = {
+    action: 'remove-override',
+    wanted(view) {
+        const { desired, now } = view;
+        if (desired.leaving || desired.host.runtime !== 'compose' || desired.host.publishesLabels)
+            return [];
+        if (now.override.placed === 'absent' && !now.override.listed)
+            return [];
+        const detail = 'take the override out of COMPOSE_FILE and delete its file; no container is recreated';
+        return [stepOn(view, 'remove-override', detail)];
+    },
+    predict: (_step, now) => ({ ...now, override: { placed: 'absent', listed: false } }),
+};
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/parts.js
+
+
+
+
+// Parts that several sequences share. Each is empty when what it makes true is true already.
+/** Rule 4: where the guards are not in force, whatever restarts the server must not bring it back. */
+function keepDown(view) {
+    const { server } = view;
+    if (server.state === 'absent' || guardsInForce(server) || server.restartPolicy === 'no')
+        return [];
+    const detail = 'the guards are not in force: no restart policy may bring this server back';
+    return [step(view, 'set-restart-policy', detail, { service: 'k3s', value: 'no' })];
+}
+/** The policy that was found before ours was set to `no` comes back. */
+function restorePolicy(view) {
+    const { now, server } = view;
+    if (now.keptPolicy.kind !== 'text' || server.state === 'absent')
+        return [];
+    const detail = 'the policy that was found before fleet-role set it to no';
+    return [step(view, 'set-restart-policy', detail, { service: 'k3s', value: now.keptPolicy.text })];
+}
+/** The join URL first, then the role: a role never precedes what it needs. */
+function writeFiles(view, role, why) {
+    const { world, job, now } = view;
+    const url = joinUrlNow({ world, desired: job.entry, now });
+    const steps = [];
+    if (url.kind === 'known' && (now.joinUrl.kind !== 'text' || now.joinUrl.text !== url.value)) {
+        const detail = url.value === '' ? 'there is no other server to join' : `join the cluster through ${url.value}`;
+        steps.push(step(view, 'write-join-url', detail, { value: url.value }));
+    }
+    if (!roleIs(view, role))
+        steps.push(step(view, 'write-role', why, { value: role }));
+    return steps;
+}
+/** No reached host that stays may join through a member that goes (rule 5). */
+function othersPointHere(world, host) {
+    const { cluster } = world.desired;
+    const url = urlOf(world, host);
+    return cluster.hosts.flatMap((other) => {
+        if (other.name === host.name)
+            return [];
+        const seen = world.observed.hosts.get(other.name);
+        return seen?.kind === 'reached' && seen.joinUrl.kind === 'text' && seen.joinUrl.text === url ? [other.name] : [];
+    });
+}
+/** Asks for the removal through another server, then for the proof; an unstarted member is evicted by the leader. */
+function removeMember(view) {
+    const { standing, node, world, host } = view;
+    if (!isListed(standing))
+        return [];
+    if (standing === 'unstarted') {
+        return [step(view, 'await-eviction', 'its member never started, so the leader takes it out after five minutes')];
+    }
+    const value = world.members.memberOf(host)?.name ?? '';
+    if (node?.removeAsked !== true || node.removedName !== null) {
+        const detail = `ask another server to remove the member ${value}`;
+        return [step(view, 'remove-member', detail, { value })];
+    }
+    return [step(view, 'confirm-removed', `no server may list ${value} any more`, { value })];
+}
+function stop(view, service, why) {
+    const seen = service === 'k3s' ? view.server : view.agent;
+    return isDown(seen) ? [] : [step(view, 'stop-service', why, { service })];
+}
+/** Rule 7: what is on disk beats `--server` (fact 2.3), so it is moved, never removed, once no list names its member. */
+function setAside(view, more = '') {
+    if (!holdsPast(view))
+        return [];
+    const detail = 'move server/db to server/db.demoted; an older one there gets a number first';
+    return [step(view, 'set-datastore-aside', detail, { value: `db${more}` })];
+}
+/** The guards come into force with the next container, which is made but not started. */
+function recreate(view, service, why) {
+    const seen = service === 'k3s' ? view.server : view.agent;
+    if (seen.state === 'absent' || guardsInForce(seen))
+        return [];
+    return [step(view, 'recreate-service', why, { service })];
+}
+/** The other container has another node password, and k3s would refuse it for ever (facts 4.3 to 4.5). */
+function clearPassword(view) {
+    const { node } = view;
+    if (node === null || didSince(view, 'clear-password', ['start-service']))
+        return [];
+    return [step(view, 'clear-password', 'delete the node password secret; k3s makes it again at its first contact')];
+}
+/** A host that has no container yet: whoever starts its services from now on meets the guards. */
+function listFirst({ world, job, now }) {
+    return listOverride.wanted({ world, desired: job.entry, now });
+}
+function urlOf(world, host) {
+    const port = world.desired.cluster.settings?.apiPort ?? 6443;
+    return `https://${host.address.includes(':') ? `[${host.address}]` : host.address}:${port}`;
+}
+
+;// CONCATENATED MODULE: ./lib/plan/rules/change.js
+
+
+
+
+
+/** Rules 2, 3 and 13, in the order in which their reasons are shown. */
+function changeRefusals(world, job) {
+    const asks = asksForMember(job);
+    const whole = job.begun ? [] : [...wholeBeforePart(world, job)];
+    const change = asks
+        ? [knownAncestry, believed, noQuorum, pendingChange, unhealthyVoter, quorumAfter, joinsLeaving]
+        : [];
+    return [...whole, ...change.flatMap((rule) => rule(world, job))];
+}
+/** A member is still to be asked in or out: what follows a proof only tidies up. */
+function asksForMember({ kind, standing, now }) {
+    switch (kind) {
+        case 'promotion':
+            return standing === 'none' && now !== null && valueOr(now.services, null)?.k3s.state !== 'running';
+        case 'rejoin':
+        case 'rollout':
+            return true;
+        default:
+            return isListed(standing);
+    }
+}
+function refuse(code, job, message) {
+    return [{ code, message, hosts: [job.entry.host.name] }];
+}
+const WHAT = {
+    promotion: 'does not become a server',
+    demotion: 'stays a server',
+    removal: 'stays a server',
+    unfencing: 'stays fenced',
+    rejoin: 'is not rejoined',
+    'forced-removal': 'stays a member',
+    start: 'is not started',
+    rollout: 'is not recreated',
+};
+function what({ entry, kind }) {
+    return `${entry.host.name} ${WHAT[kind]}`;
+}
+/** Rule 12: where it is not known whether the head is older than what was applied, no member is changed. */
+const knownAncestry = (world, job) => {
+    const { relation, allowRollback, head } = world.intent;
+    if (!world.observed.observed || relation !== 'unknown' || allowRollback)
+        return [];
+    const message = `${what(job)}: it could not be found out whether ${head.slice(0, 12)} is older than what was applied or begun here (rule 12). Fetch the whole history (fetch-depth: 0, or a token that may read the repository), or set allow-rollback: true for this run.`;
+    return refuse('rollback', job, message);
+};
+const believed = (world, job) => {
+    const { membership } = world.members;
+    if (membership.kind !== 'doubtful')
+        return [];
+    const message = `${what(job)}: the member list cannot be believed (${membership.why}), and unknown is never healthy (rule 1). Bring the server that is named up, or its k3s to an answer, and run this again.`;
+    return refuse('unhealthy-voter', job, message);
+};
+/** Rule 2, now. A cluster without quorum cannot change its members, whoever asks. */
+const noQuorum = (world, job) => {
+    const { members } = world;
+    if (members.membership.kind !== 'believed' || members.hasQuorum)
+        return [];
+    const { voters, healthyVoters } = members;
+    const message = `${what(job)}: ${healthyVoters.length} of ${voters.length} voters are healthy and ${quorumOf(voters.length)} are needed (rule 2). Bring a server of it up: ${unhealthyNames(world).join(', ')}.`;
+    return refuse('no-quorum', job, message);
+};
+/** Rule 3: a learner, an unstarted member or a pending removal of another host blocks this one. */
+const pendingChange = (world, job) => {
+    const { members } = world;
+    const own = members.memberOf(job.entry.host);
+    const open = members.all.find((member) => member !== own && (member.learner || member.name === ''));
+    if (open !== undefined) {
+        const name = open.name === '' ? `an unstarted member at ${open.addresses.join(', ')}` : `the learner ${open.name}`;
+        const message = `${what(job)}: ${name} is open, and one membership change is made at a time (rule 3). Wait until it votes or its leader evicts it (five minutes without progress), then run this again.`;
+        return refuse('pending-change', job, message);
+    }
+    const asked = world.desired.hosts.find(({ host }) => host.name !== job.entry.host.name &&
+        isListed(members.standing(host)) &&
+        nodeOf(world, host)?.removeAsked === true);
+    if (asked === undefined)
+        return [];
+    const message = `${what(job)}: the removal of ${asked.host.name} is asked for and not done (rule 3). Let it end, or take its annotation etcd.k3s.cattle.io/remove away, then run this again.`;
+    return refuse('pending-change', job, message);
+};
+/** Rule 3: nothing is added, and no healthy voter taken out, while any other voter is unhealthy. */
+const unhealthyVoter = (world, job) => {
+    const { members } = world;
+    const own = members.memberOf(job.entry.host);
+    const removesUnhealthy = own !== null &&
+        job.kind !== 'promotion' &&
+        job.kind !== 'rollout' &&
+        members.standing(job.entry.host) === 'voter' &&
+        !members.healthy(own);
+    if (removesUnhealthy)
+        return [];
+    const sick = members.voters.filter((member) => member !== own && !members.healthy(member));
+    const [first] = sick;
+    if (first === undefined)
+        return [];
+    const named = sick.map((member) => memberWords(world, member.name, members.hostOf(member)?.host.name ?? null));
+    const ghost = sick.find((member) => members.hostOf(member) === null);
+    const out = ghost === undefined
+        ? `Bring its k3s up, or rejoin it with mode: rejoin.`
+        : `List the host of ${ghost.name} with github_runner_cluster_node_role: agent (and set force-unreachable where it is gone).`;
+    const message = `${what(job)}: ${named.join('; ')} (rule 3). ${out}`;
+    return refuse('unhealthy-voter', job, message);
+};
+function memberWords(world, member, host) {
+    if (host === null)
+        return `the voter ${member} is no host of the inventory, and unknown is never healthy`;
+    const seen = world.observed.hosts.get(host);
+    if (seen?.kind === 'unreachable')
+        return `the voter ${host} cannot be reached (${seen.class})`;
+    const server = world.observed.servers.get(host);
+    if (server === undefined)
+        return `k3s does not run on the voter ${host}`;
+    const why = server.ready.kind === 'unknown' ? server.ready.why : 'its API says that it is not ready';
+    return `the voter ${host} is not healthy (${why})`;
+}
+function unhealthyNames({ members }) {
+    return members.voters
+        .filter((member) => !members.healthy(member))
+        .map((member) => members.hostOf(member)?.host.name ?? member.name);
+}
+/** Rule 2, after the step. A member being added counts as unhealthy until it votes, but where there are fewer than two. */
+const quorumAfter = (world, job) => {
+    const { members } = world;
+    if (members.membership.kind !== 'believed')
+        return [];
+    const voters = members.voters.length;
+    const healthy = members.healthyVoters.length;
+    const own = members.memberOf(job.entry.host);
+    const counts = own !== null && members.standing(job.entry.host) === 'voter';
+    const ownHealthy = counts && members.healthy(own) ? 1 : 0;
+    if (job.kind === 'rollout') {
+        // The only or one of two voters: the rollout asked for it, and nothing else is pending.
+        if (!counts || voters < 3 || healthy - ownHealthy >= quorumOf(voters))
+            return [];
+        const message = `${what(job)}: while it restarts ${healthy - ownHealthy} of ${voters} voters would be healthy and ${quorumOf(voters)} are needed (rule 2).`;
+        return refuse('quorum', job, message);
+    }
+    if (job.kind === 'promotion' || (job.kind === 'rejoin' && own === null)) {
+        if (voters < 2 || healthy >= quorumOf(voters + 1))
+            return [];
+        const message = `${what(job)}: with it there would be ${voters + 1} voters, ${quorumOf(voters + 1)} are needed, and ${healthy} are healthy until it votes (rule 2).`;
+        return refuse('quorum', job, message);
+    }
+    if (!counts)
+        return [];
+    const after = voters - 1;
+    const stay = healthy - ownHealthy;
+    if (after > 0 && stay >= quorumOf(after))
+        return [];
+    const message = after === 0
+        ? `${what(job)}: it is the last voter, and a cluster without one is lost (rule 2). Declare another server and let it be promoted first.`
+        : `${what(job)}: without it ${stay} of ${after} voters would be healthy, and ${quorumOf(after)} are needed (rule 2). Bring ${unhealthyNames(world).join(', ')} up first.`;
+    return refuse('quorum', job, message);
+};
+/** A host that stays has its own `server_url`, and it names the member that goes. */
+const joinsLeaving = (world, job) => {
+    if (job.now === null || job.kind === 'rollout' || job.kind === 'promotion' || job.kind === 'rejoin')
+        return [];
+    const pointing = othersPointHere(world, job.entry.host);
+    const fixed = world.desired.cluster.hosts.filter((host) => pointing.includes(host.name) && host.serverUrl !== null);
+    const [first] = fixed;
+    if (first === undefined)
+        return [];
+    const source = first.sources.get('github_runner_cluster_server_url');
+    const at = source?.file == null ? '' : ` (${source.file}${source.line === null ? '' : `:${source.line}`})`;
+    const message = `${what(job)}: ${fixed.map((host) => host.name).join(', ')} joins through it by its own server_url ${first.serverUrl}${at}. Change that line to another server or take it out.`;
+    return refuse('joins-leaving', job, message);
+};
+/** Rule 13: what a run cannot finish it does not begin. */
+const wholeBeforePart = (world, job) => {
+    const { entry, now, kind } = job;
+    const { host } = entry;
+    if (now === null)
+        return [];
+    const reasons = [];
+    const add = (code, why) => void reasons.push(...refuse(code, job, `${what(job)}: ${why}`));
+    const services = valueOr(now.services, null);
+    if (services === null)
+        return refuse('guards', job, `${what(job)}: its services are not known (rule 13). Make docker answer there and run this again.`);
+    if (now.unsteerable !== null)
+        add('guards', now.unsteerable);
+    if (kind !== 'rollout') {
+        const node = nodeOf(world, host);
+        const version = node?.version ?? null;
+        if (world.observed.observed && node !== null && !supportsChanges(version)) {
+            add('old-k3s', `it runs k3s ${version ?? 'of an unknown version'}, and membership changes need 1.30 or newer. Upgrade it first.`);
+        }
+        if (node !== null &&
+            node.memberAddress !== null &&
+            node.internalAddress !== null &&
+            node.memberAddress !== node.internalAddress &&
+            isListed(job.standing)) {
+            add('unhealthy-voter', `its Node has the address ${node.internalAddress}, and its member ${node.memberAddress} (rule 13). Give the node the address of its member back.`);
+        }
+        if (now.token.kind === 'unknown')
+            add('no-token', `it is not known whether it has a token (${now.token.why}). Without one k3s would start a cluster of its own (rule 13).`);
+        else if (!now.token.value && kind !== 'removal')
+            add('no-token', 'it has no token, and without one k3s would start a cluster of its own (rule 13). Set K3S_TOKEN for it.');
+        if (now.oneFileSystem.kind === 'unknown')
+            add('guards', `it is not known whether server/db and server/db.demoted are on one file system (${now.oneFileSystem.why}; rule 13).`);
+        else if (!now.oneFileSystem.value)
+            add('guards', 'server/db is a mount of its own, so that it cannot be renamed to server/db.demoted (rule 13). Mount the data directory as a whole.');
+        if (now.datastore.kind === 'unknown')
+            add('guards', `it is not known whether it holds a datastore (${now.datastore.why}; rule 13).`);
+    }
+    reasons.push(...entrypointReasons(world, job, services));
+    return reasons;
+};
+function entrypointReasons(world, job, services) {
+    const { host } = job.entry;
+    const { installGuards } = world.intent;
+    const known = [services.k3s, services['k3s-agent']].filter((service) => service.state !== 'absent');
+    if (installGuards === 'always')
+        return [];
+    const foreign = known.find((service) => service.entrypoint === 'foreign');
+    if (foreign !== undefined) {
+        const message = `${what(job)}: the entrypoint of its container is neither ours nor does it honour the role directory, so that nothing would keep it down (rule 13). Set install-guards: always, or let its entrypoint read /etc/github-runner and say so with a line # fleet-role-guards.`;
+        return refuse('foreign-entrypoint', job, message);
+    }
+    if (host.runtime === 'compose' && !known.some((service) => service.entrypoint !== 'unknown') && known.length > 0) {
+        const message = `${what(job)}: it could not be seen whose entrypoint its container has (rule 13), and unknown is never ours. Set install-guards: always, or make docker answer there.`;
+        return refuse('foreign-entrypoint', job, message);
+    }
+    if (installGuards === 'never' && !inForce(services)) {
+        const message = `${what(job)}: the guards are not in force there and install-guards is never (rule 13). Bring them into force, or set install-guards: auto.`;
+        return refuse('guards', job, message);
+    }
+    return [];
+}
+function inForce(services) {
+    return Object.values(services).every((service) => service.state === 'absent' || guardsInForce(service));
+}
+/** k3s 1.30 or newer. Unknown is old. */
+function supportsChanges(version) {
+    const match = /^v?(\d+)\.(\d+)/.exec(version ?? '');
+    if (match === null)
+        return false;
+    const [major, minor] = [Number(match[1]), Number(match[2])];
+    return major > 1 || (major === 1 && minor >= 30);
+}
+
+;// CONCATENATED MODULE: ./lib/plan/rules/cluster.js
+
+const every = (world) => world.desired.cluster.hosts.map((host) => host.name);
+/** Rule 1: two identities or two lists stop everything; the one way out is the rejoin of a host of the smaller side. */
+const oneCluster = (world) => {
+    const { membership } = world.members;
+    if (membership.kind !== 'split')
+        return [];
+    return [{ code: 'two-identities', message: membership.message, hosts: membership.hosts }];
+};
+/** A record of another repository or group: somebody else is in charge here. */
+const ownRecord = (world) => {
+    const record = valueOr(world.observed.record ?? NOBODY, null);
+    if (!world.observed.observed || record === null)
+        return [];
+    const { desired } = world;
+    const { repository } = world.intent;
+    if (record.repository === repository && record.group === desired.cluster.name)
+        return [];
+    const message = `The record of this cluster is of ${record.repository}, group ${record.group}, and this run is of ${repository}, group ${desired.cluster.name}: two fleet repositories must not steer one cluster. Turn the controller off in the other one, let it apply, or delete the ConfigMap kube-system/fleet-role.`;
+    return [{ code: 'other-repository', message, hosts: every(world) }];
+};
+/** Rule 12: re-running an old workflow run must not bring a removed server back. */
+const forwardOnly = (world) => {
+    const { intent, observed } = world;
+    if (!observed.observed || intent.allowRollback || intent.relation !== 'behind')
+        return [];
+    const record = valueOr(observed.record ?? NOBODY, null);
+    const last = record?.started ?? record?.commit ?? 'another commit';
+    const message = `${intent.head.slice(0, 12)} is older than ${last.slice(0, 12)}, which was applied or begun here (rule 12). Revert in a new commit, or set allow-rollback: true for this run.`;
+    return [{ code: 'rollback', message, hosts: every(world) }];
+};
+/** No API answers to take the lock from: nothing is written, but where it is proved that there is no cluster yet. */
+const lockable = (world) => {
+    const { observed, members, desired } = world;
+    if (!observed.observed || members.membership.kind !== 'silent' || world.noCluster)
+        return [];
+    // A cluster that is joined outside the inventory is asked through nobody here.
+    const servers = desired.cluster.servers.filter((name) => observed.hosts.get(name)?.kind === 'reached');
+    const { why } = members.membership;
+    const refusals = [
+        {
+            code: 'no-lock',
+            message: `No API of ${desired.cluster.name} answers to take the lock from, so nothing is written (${why}). Bring a server up and run this again.`,
+            hosts: every(world),
+        },
+    ];
+    if (servers.length > 0 && desired.cluster.controller === true && desired.cluster.datastore === 'etcd') {
+        refusals.unshift({ code: 'no-quorum', message: recovery(world, why), hosts: desired.cluster.servers });
+    }
+    return refusals;
+};
+/** With no quorum at all there is only k3s's own recovery, which is a person's decision. */
+function recovery({ desired }, why) {
+    return `No server of ${desired.cluster.name} answers with a quorum (${why}; rule 2). fleet-role changes nothing but what a fence held back. Start the servers that still have their datastore. Only when more than half of the voters are gone for good: on one server that is left, stop k3s, run k3s server --cluster-reset there (it keeps its data and forgets the other members), start it, and rejoin each other server with mode: rejoin; none of them may be started before that.`;
+}
+const NOBODY = { kind: 'known', value: null };
+/** Every rule that stops a whole cluster before its first step, in the order in which its reasons are shown. */
+const CLUSTER_RULES = [oneCluster, ownRecord, forwardOnly, lockable];
+
+;// CONCATENATED MODULE: ./lib/plan/evidence.js
+
+/**
+ * The role that a host evidently has: what runs there; else the word of its role file; else the only container that
+ * is there; else, where both are there and neither runs, the role that the base declares. Null means that there is
+ * nothing: no container of either service and no role word. Two services up, or an answer that is missing where it
+ * would decide, are unknown, which is never null.
+ */
+function evidentRole(now, before) {
+    if (now.services.kind === 'unknown')
+        return now.services;
+    const { k3s, 'k3s-agent': agent } = now.services.value;
+    const up = ({ state }) => state === 'running' || state === 'restarting';
+    if (up(k3s) && up(agent))
+        return unknown('both k3s and k3s-agent run');
+    if (up(k3s))
+        return known('server');
+    if (up(agent))
+        return known('agent');
+    if (k3s.state === 'unknown' || agent.state === 'unknown')
+        return unknown('the state of its services is unknown');
+    if (now.role.kind === 'unreadable')
+        return unknown('nothing runs there and its role file cannot be read');
+    const word = now.role.kind === 'text' ? now.role.text : '';
+    if (word === 'server' || word === 'agent')
+        return known(word);
+    const there = ({ state }) => state !== 'absent';
+    if (there(k3s) !== there(agent))
+        return known(there(k3s) ? 'server' : 'agent');
+    if (!there(k3s))
+        return known(null);
+    return before === null ? unknown('both containers are there and neither runs') : known(before.role);
+}
+
 ;// CONCATENATED MODULE: ./lib/plan/rules/rule.js
-function refuse(code, entry, message) {
+function rule_refuse(code, entry, message) {
     return [{ code, message, hosts: [entry.host.name] }];
 }
 
@@ -33579,28 +34648,28 @@ function refuse(code, entry, message) {
 
 
 
-const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership, and this version keeps no records yet.';
+const NO_RECORD = 'as long as this cluster has no record of a complete apply, fleet-role changes no membership.';
 /**
  * As long as a cluster has no record, apply changes no membership, and a role file never contradicts what its host
- * runs. Records are not kept yet, so this holds for every cluster.
+ * runs: it is declared first, and applied once, what is.
  */
 const adoption = (world, entry) => {
     const { host, leaving } = entry;
     const seen = world.observed.hosts.get(host.name);
-    if (world.desired.cluster.controller !== true || seen?.kind !== 'reached')
+    if (world.desired.cluster.controller !== true || seen?.kind !== 'reached' || world.adopted)
         return [];
     if (leaving)
         return controllerStaysOn(world.desired) ? leavingServer(seen, entry) : [];
-    if (!seen.provisioned || host.runtime === 'native')
+    if (!seen.provisioned)
         return [];
     const role = evidentRole(seen, entry.before);
     if (role.kind === 'unknown') {
         const message = `It is not known which role ${host.name} has (${role.why}), so no role file is written there. Mend that and run this again.`;
-        return refuse('adoption', entry, message);
+        return rule_refuse('adoption', entry, message);
     }
     if (role.value !== null && role.value !== host.role) {
         const message = `${host.name} is evidently ${withArticle(role.value)} and is declared ${withArticle(host.role)}: ${NO_RECORD} To declare what is, set github_runner_cluster_node_role: ${role.value} for ${host.name}.`;
-        return refuse('adoption', entry, message);
+        return rule_refuse('adoption', entry, message);
     }
     return newServer(world, entry, seen, role.value === null) ?? [];
 };
@@ -33609,21 +34678,21 @@ function newServer(world, entry, now, nothing) {
     const { host } = entry;
     if (nothing && host.role === 'server' && host.serverUrl === null && !world.noCluster) {
         const message = `${host.name} runs nothing yet and is declared a server, and it is not proved that there is no cluster yet, so it would be a new member: ${NO_RECORD} Set github_runner_cluster_node_role: agent for it until then.`;
-        return refuse('adoption', entry, message);
+        return rule_refuse('adoption', entry, message);
     }
     const url = joinUrlNow({ world, desired: entry, now });
     if (url.kind === 'known')
         return null;
     const message = `There is nothing that ${host.name} could safely join: ${url.why}. Bring a server up, make every host of the cluster answer, and run this again.`;
-    return refuse('no-quorum', entry, message);
+    return rule_refuse('no-quorum', entry, message);
 }
 function leavingServer(seen, entry) {
     const role = evidentRole(seen, entry.before);
     const message = (why) => `${entry.host.name} left the inventory and ${why}: ${NO_RECORD} List it again until then.`;
     if (role.kind === 'unknown')
-        return refuse('adoption', entry, message(`its role is not known (${role.why})`));
+        return rule_refuse('adoption', entry, message(`its role is not known (${role.why})`));
     return role.value === 'server' || (role.value === null && entry.host.role === 'server')
-        ? refuse('adoption', entry, message('is a server'))
+        ? rule_refuse('adoption', entry, message('is a server'))
         : [];
 }
 function withArticle(role) {
@@ -33640,37 +34709,55 @@ const apiAnswers = (world, entry) => {
         return [];
     const why = nodes === null ? 'no server was asked' : nodes.why;
     const message = `${entry.host.name} left the inventory, and no API of ${world.desired.cluster.name} answers to drain it and delete its Node (${why}). Bring a server up and run this again.`;
-    return refuse('no-lock', entry, message);
+    return rule_refuse('no-lock', entry, message);
 };
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/known-node.js
 
 
 
-/** A leaving host is drained and its Node deleted by name: one whose name nobody told is not begun. */
+
+/**
+ * A node is drained, asked away and deleted by its name: a host that runs and whose name the cluster does not know is
+ * not begun. What this run has just started registers its Node in a moment.
+ */
 const knownNode = (world, entry) => {
     const { host, leaving } = entry;
-    if (!leaving || !controllerStaysOn(world.desired))
+    const { cluster } = world.desired;
+    if (cluster.controller !== true || (leaving && !controllerStaysOn(world.desired)))
         return [];
     const seen = world.observed.hosts.get(host.name);
-    const { nodes } = world.observed;
-    if (host.nodeName !== null) {
-        if (seen?.kind !== 'reached' || nodes?.kind !== 'known' || nodes.value.has(host.nodeName))
+    const { nodes, observed, run } = world.observed;
+    if (!observed || seen?.kind !== 'reached')
+        return [];
+    if (host.nodeName === null) {
+        if (!leaving)
             return [];
-        const services = Object.values(valueOr(seen.services, {}));
-        if (!services.some((service) => !['absent', 'stopped'].includes(service.state)))
-            return [];
-        const names = [...nodes.value.keys()];
-        const message = `${host.name} left the inventory and still runs, but ${world.desired.cluster.name} knows no Node ${host.nodeName}, so that its jobs could not be waited for. It has ${names.slice(0, 20).join(', ')}${names.length > 20 ? ' and others' : ''}. List the host again with its github_runner_cluster_node_name, let that apply complete, then remove it.`;
-        return refuse('unknown-node', entry, message);
+        const message = `${host.name} left the inventory, and it does not say which Node of ${cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
+        return rule_refuse('unknown-node', entry, message);
     }
-    if (!world.observed.observed)
+    if (nodes?.kind !== 'known' || nodes.value.has(host.nodeName))
         return [];
-    if (seen?.kind !== 'reached')
+    if (run.done.some((step) => step.host === host.name && step.action === 'start-service'))
         return [];
-    const message = `${host.name} left the inventory, and it does not say which Node of ${world.desired.cluster.name} it is. List it again with github_runner_cluster_node_name, let that apply complete, then remove it.`;
-    return refuse('unknown-node', entry, message);
+    const services = Object.values(valueOr(seen.services, {}));
+    if (!services.some(isUp))
+        return [];
+    // A member that waits for its first start has no Node yet; the list knows its name.
+    if (world.members.memberOf(host) !== null)
+        return [];
+    const way = leaving
+        ? 'List the host again with its github_runner_cluster_node_name, let that apply complete, then remove it.'
+        : 'Set github_runner_cluster_node_name for it to the name that k3s takes there; a node that has only just started registers itself within a minute.';
+    const message = `${host.name} ${leaving ? 'left the inventory and still runs' : 'runs'}, but ${cluster.name} knows no Node ${host.nodeName}. It has ${sample(world)}. ${way}`;
+    return rule_refuse('unknown-node', entry, message);
 };
+function sample({ observed }) {
+    const names = observed.nodes?.kind === 'known' ? [...observed.nodes.value.keys()] : [];
+    if (names.length === 0)
+        return 'none';
+    return `${names.slice(0, 20).join(', ')}${names.length > 20 ? ' and others' : ''}`;
+}
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/native.js
 
@@ -33681,7 +34768,39 @@ const nativeHost = (world, entry) => {
         return [];
     const what = leaving ? 'is not taken out of its cluster' : 'gets no role files';
     const message = `${host.name} runs k3s natively (github_runner_cluster_runtime: native) and ${what}: this version of fleet-role looks at Compose hosts only. Leave its cluster's controller off until then.`;
-    return refuse('guards', entry, message);
+    return rule_refuse('guards', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/rules/needs-rejoin.js
+
+
+
+/** A listed member whose datastore is gone cannot be started: that is rejoin's, and a person asks for it by name. */
+const needsRejoin = (world, entry) => {
+    const { host, leaving } = entry;
+    const seen = world.observed.hosts.get(host.name);
+    if (world.intent.mode === 'rejoin' || leaving || host.role !== 'server' || seen?.kind !== 'reached')
+        return [];
+    if (world.desired.cluster.controller !== true || !isListed(world.members.standing(host)))
+        return [];
+    const services = valueOr(seen.services, null);
+    if (services === null)
+        return [];
+    // What is up may still be joining; a voter that has nothing to start from never will (fact 2.15).
+    const lost = seen.datastore.kind === 'known' && seen.datastore.value === 'none';
+    const standing = world.members.standing(host);
+    const joins = standing !== 'voter' && services.k3s.state !== 'restarting';
+    if (isUp(services.k3s) && (!lost || joins || standing === 'unstarted'))
+        return [];
+    const way = `Run this again with mode: rejoin and host: ${host.name}.`;
+    if (seen.datastore.kind === 'unknown') {
+        const message = `${host.name} is a member and its k3s does not run, and it is not known whether it still has its datastore (${seen.datastore.why}). ${way}`;
+        return rule_refuse('needs-rejoin', entry, message);
+    }
+    if (seen.datastore.value === 'etcd' && valueOr(seen.tombstone, false) === false)
+        return [];
+    const why = seen.datastore.value === 'etcd' ? 'k3s left a tombstone on its datastore' : 'its datastore is gone';
+    return rule_refuse('needs-rejoin', entry, `${host.name} is listed as a member, and ${why}. ${way}`);
 };
 
 ;// CONCATENATED MODULE: ./lib/fleet/changes.js
@@ -33895,16 +35014,67 @@ const renamed = (_world, entry) => {
     const { host, before, movedAcross } = entry;
     if (movedAcross !== null) {
         const message = `${host.name} goes from one cluster to another in one commit (the other is ${movedAcross}). Remove it from the old one, let that apply complete, then add it to the new one.`;
-        return refuse('renamed', entry, message);
+        return rule_refuse('renamed', entry, message);
     }
     if (before === null || keepsNodeName(before, host))
         return [];
     if (before.nodeName === null || host.nodeName === null) {
         const message = `${host.name} is reached in another way, and nothing says that it is still the same node: only the host knows its node name. Set github_runner_cluster_node_name for it in a commit of its own, let that apply complete, then change how it is reached.`;
-        return refuse('renamed', entry, message);
+        return rule_refuse('renamed', entry, message);
     }
     const message = `The node ${before.nodeName} would be called ${host.nodeName}, and k3s knows a node by its name. Remove ${before.name}, let that apply complete, then add ${host.name}; or keep the name with github_runner_cluster_node_name: ${before.nodeName}.`;
-    return refuse('renamed', entry, message);
+    return rule_refuse('renamed', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/rules/role-known.js
+
+
+
+
+/** A role file never contradicts what its host runs: where it is not known what that is, none is written. */
+const roleKnown = (world, entry) => {
+    const { host, leaving, before } = entry;
+    const { cluster } = world.desired;
+    const seen = world.observed.hosts.get(host.name);
+    if (!world.adopted || cluster.controller !== true || seen?.kind !== 'reached')
+        return [];
+    if (!seen.provisioned && !leaving)
+        return [];
+    const { membership } = world.members;
+    // A split or silent cluster is stopped as a whole.
+    if (membership.kind === 'split' || membership.kind === 'silent')
+        return [];
+    if (seen.services.kind === 'unknown') {
+        const message = `It is not known what runs on ${host.name} (${seen.services.why}), so nothing is done there. Make docker (or systemctl) answer for the connecting user and run this again.`;
+        return rule_refuse('guards', entry, message);
+    }
+    const { k3s, 'k3s-agent': agent } = seen.services.value;
+    const unknownState = [k3s, agent].some(({ state }) => state === 'unknown');
+    const word = seen.role.kind === 'text' ? seen.role.text : '';
+    // The role file says which of the two goes.
+    if (isUp(k3s) && isUp(agent) && word !== 'server' && word !== 'agent') {
+        const message = `Both k3s and k3s-agent run on ${host.name}, and one node cannot have two. Stop the one that the fleet does not need and run this again.`;
+        return rule_refuse('guards', entry, message);
+    }
+    if (unknownState) {
+        const message = `It is not known whether k3s runs in the containers of ${host.name}, so nothing is done there. Make their processes visible for the connecting user and run this again.`;
+        return rule_refuse('guards', entry, message);
+    }
+    if (cluster.datastore === 'sqlite' || world.members.standing(host) !== 'unknown')
+        return [];
+    const role = valueOr(evidentRole(seen, before), null);
+    if (!leaving && role === host.role)
+        return [];
+    if (leaving && role === 'agent')
+        return [];
+    if (jobOf(world, entry) !== null)
+        return [];
+    if (membership.kind === 'doubtful') {
+        const message = `${host.name} ${leaving ? 'left the inventory' : `is declared ${host.role === 'server' ? 'a server' : 'an agent'} and does not run as one`}, and the member list cannot be believed (${membership.why}). Bring the server that is named up and run this again.`;
+        return rule_refuse('unhealthy-voter', entry, message);
+    }
+    const message = `${host.name} does not say which Node it is, so it cannot be told whether it is a member. Set github_runner_cluster_node_name for it.`;
+    return rule_refuse('unknown-node', entry, message);
 };
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/running-role.js
@@ -33924,17 +35094,64 @@ const runningRoleMatches = (world, entry) => {
         return [];
     if (seen.joinUrl.kind === 'unreadable' || seen.role.kind === 'unreadable') {
         const message = `A role file of ${host.name} cannot be read, so what would be lost with it is not known. Make ${seen.directory}/fleet-role.d/${seen.role.kind === 'unreadable' ? 'role' : 'join-url'} readable for the connecting user, or remove it, and run this again.`;
-        return refuse('running-role', entry, message);
+        return rule_refuse('running-role', entry, message);
     }
     const runs = evidentRole(seen, entry.before);
     if (runs.kind === 'unknown') {
         const message = `It is not known which role ${host.name} runs (${runs.why}), so its role files stay. Make docker answer there and run this again.`;
-        return refuse('running-role', entry, message);
+        return rule_refuse('running-role', entry, message);
     }
     if (runs.value === null || runs.value === host.role)
         return [];
     const message = `${host.name} runs as ${runs.value} and is declared ${host.role} without the controller: removing its role files would start the other service at its next restart. Set github_runner_cluster_node_role: ${runs.value} for it in the same commit.`;
-    return refuse('running-role', entry, message);
+    return rule_refuse('running-role', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/rules/runs-on-node.js
+
+
+/** Rule 11: a run whose own runner lives on a node would cut itself off when it stops that node. */
+const notItsOwnNode = (world, entry) => {
+    const { host, leaving } = entry;
+    const { runsOn } = world.intent;
+    if (runsOn === null || runsOn !== host.nodeName)
+        return [];
+    const job = jobOf(world, entry);
+    if (!leaving && (job === null || job.kind === 'unfencing' || job.kind === 'start'))
+        return [];
+    const message = `The runner of this workflow sits on ${host.name}, and the node would be stopped (rule 11). Run it on a GitHub-hosted runner, or on a node that stays.`;
+    return rule_refuse('runs-on-node', entry, message);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/rules/sqlite.js
+
+
+/** Rule 3: a cluster on SQLite has no members, so its server cannot move, leave, or become one of etcd. */
+const sqliteStays = (world, entry) => {
+    const { cluster, base } = world.desired;
+    const { host, leaving, before } = entry;
+    if (cluster.controller !== true)
+        return [];
+    const out = 'Leave its server where it is. To move it, set up a new cluster, or go to etcd first: k3s does that once on the server itself (cluster-init), by hand.';
+    if (base !== null && base.datastore !== cluster.datastore && (host.role === 'server' || before?.role === 'server')) {
+        const message = `${cluster.name} runs on ${base.datastore} and is declared on ${cluster.datastore}: fleet-role moves no datastore. ${out}`;
+        return rule_refuse('sqlite-moves', entry, message);
+    }
+    if (cluster.datastore !== 'sqlite') {
+        const seen = world.observed.hosts.get(host.name);
+        const runs = seen?.kind === 'reached' && valueOr(seen.services, null)?.k3s.state === 'running';
+        if (!runs || valueOr(seen.datastore, 'none') !== 'sqlite')
+            return [];
+        return rule_refuse('sqlite-moves', entry, `${host.name} runs on SQLite and its cluster is declared on etcd. ${out}`);
+    }
+    const was = before?.role ?? null;
+    if (leaving && was === 'server') {
+        return rule_refuse('sqlite-moves', entry, `${host.name} left the inventory and is the server of a cluster on SQLite. ${out}`);
+    }
+    if (leaving || was === null || was === host.role)
+        return [];
+    const message = `${host.name} would become ${host.role === 'server' ? 'the server' : 'an agent'} of a cluster on SQLite, which has no members. ${out}`;
+    return rule_refuse('sqlite-moves', entry, message);
 };
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/unreachable.js
@@ -33944,14 +35161,30 @@ const unreachable = (world, entry) => {
     const seen = world.observed.hosts.get(entry.host.name);
     if (seen?.kind !== 'unreachable' || !mayHaveSomethingToDo(entry, world.desired.cluster.controller))
         return [];
-    return refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
+    // A removed host that no believed list names is done: whatever still runs there is no member (rule 10).
+    if (entry.leaving && isGone(world, entry))
+        return [];
+    return rule_refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
 };
 /** Only the role directory concerns a host that neither publishes nor has role files, and it has no hurry. */
 function mayHaveSomethingToDo(entry, controller) {
     return controller === true || entry.host.publishesLabels || entry.before?.publishesLabels === true;
 }
+/** A removed host that cannot be reached and that no believed list names; in a cluster on SQLite, one that was an agent. */
+function isGone(world, entry) {
+    const { membership } = world.members;
+    if (world.observed.hosts.get(entry.host.name)?.kind !== 'unreachable')
+        return false;
+    if (membership.kind === 'sqlite')
+        return entry.host.role === 'agent';
+    return world.members.standing(entry.host) === 'none';
+}
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/index.js
+
+
+
+
 
 
 
@@ -33966,11 +35199,18 @@ const HOST_RULES = [
     unreachable,
     runningRoleMatches,
     adoption,
+    sqliteStays,
+    roleKnown,
     apiAnswers,
     knownNode,
+    needsRejoin,
+    notItsOwnNode,
 ];
 
 ;// CONCATENATED MODULE: ./lib/plan/rules/rejoin.js
+
+
+
 
 /** The change that a rejoin is, for the cluster that has its host. */
 function rejoinChanges(cluster, intent) {
@@ -33987,29 +35227,209 @@ function rejoinChanges(cluster, intent) {
         },
     ];
 }
-/** Why the one host of a rejoin is not rejoined. */
-function rejoinRefusals(cluster, intent) {
-    const host = cluster.hosts.find((candidate) => candidate.name === intent.host);
-    if (host === undefined)
-        return [];
-    const refuse = (code, message) => [
-        { code, message, hosts: [host.name] },
-    ];
+/** Why the one host of a rejoin is not rejoined, whatever its cluster says of it. */
+function rejoinRefusals(world, entry) {
+    const { cluster } = world.desired;
+    const { host } = entry;
     if (cluster.controller !== true) {
-        return refuse('controller-off', `The controller is off for ${cluster.name}; turn it on before ${host.name} is rejoined.`);
+        const message = `The controller is off for ${cluster.name}; turn it on before ${host.name} is rejoined.`;
+        return rule_refuse('controller-off', entry, message);
     }
     if (host.role !== 'server' || cluster.datastore === 'sqlite') {
         const why = host.role === 'server' ? 'its cluster is on SQLite, which has no members' : 'it is declared an agent';
-        return refuse('not-a-server', `${host.name} is not rejoined: ${why}.`);
+        return rule_refuse('not-a-server', entry, `${host.name} is not rejoined: ${why}.`);
     }
-    return refuse('adoption', `${host.name} is not rejoined: this version of fleet-role changes no membership. Rejoin it by hand: remove its member through another server, move server/db aside, and start it with a join URL.`);
+    const seen = world.observed.hosts.get(host.name);
+    if (seen?.kind === 'unreachable')
+        return rule_refuse('unreachable', entry, `${seen.class}: ${seen.message}`);
+    if (seen?.kind === 'reached' && !seen.provisioned) {
+        const message = `${host.name} is not rejoined: nothing is provisioned in ${seen.directory}. Let the fleet's provisioning set it up first.`;
+        return rule_refuse('guards', entry, message);
+    }
+    return [...CLUSTER_RULES.flatMap((rule) => rule(world)), ...notItsOwnNode(world, entry)];
 }
 
-;// CONCATENATED MODULE: ./lib/plan/steps/kind.js
-/** A step on this host; `value` is what is written. */
-function stepOn(view, action, detail, more = {}) {
-    return { action, host: view.desired.host.name, service: more.service ?? null, value: more.value ?? null, detail };
+;// CONCATENATED MODULE: ./lib/plan/sequences/demotion.js
+
+
+
+/** Server → agent: fenced, asked away while its k3s still runs, proved, stopped, set aside, cleaned, then an agent. */
+const demotion = (view) => isListed(view.standing) ? takeOut(view, 'agent', 'it becomes an agent') : becomeAgent(view);
+/** A removed host is demoted without starting an agent; its fence is an empty role from the first. */
+const demotion_removal = (view) => {
+    if (isListed(view.standing))
+        return takeOut(view, '', 'the host left the inventory');
+    return firstOf(() => drainFirst(view, 'the host left the inventory'), () => writeFiles(view, '', 'name nobody, so that nothing starts here again'), () => [...stop(view, 'k3s', 'its member is gone'), ...stop(view, 'k3s-agent', 'the host left the inventory')], () => guardFirst(view), () => setAside(view));
+};
+/**
+ * Made anew with the mount it stays down whoever starts it. Before its datastore is set aside: without one, without
+ * guards and with no URL in its own environment a start would make a second cluster.
+ */
+function guardFirst(view) {
+    if (view.world.intent.installGuards === 'never')
+        return [];
+    return recreate(view, 'k3s', 'with the guards, not started');
 }
+function takeOut(view, role, why) {
+    return firstOf(() => keepDown(view), () => drainFirst(view, why), () => writeFiles(view, role, role === '' ? 'fence it: name nobody' : 'fence it: name the agent'), () => removeMember(view));
+}
+function becomeAgent(view) {
+    const { node, agent } = view;
+    return firstOf(() => (isDown(view.server) ? [] : drainFirst(view, 'it becomes an agent')), () => writeFiles(view, 'agent', 'name the agent'), () => stop(view, 'k3s', 'its member is gone'), () => guardFirst(view), () => (agent.state === 'running' ? [] : setAside(view)), () => node?.serverTraces === true
+        ? [step(view, 'clean-node', 'take the server labels and etcd annotations from the Node', { value: 'server' })]
+        : [], () => restorePolicy(view), () => agent.state === 'running'
+        ? []
+        : firstOf(() => clearPassword(view), () => [step(view, 'start-service', 'it is an agent from now on', { service: 'k3s-agent' })]));
+}
+/** Others are re-pointed before anything is begun here. */
+function waitsForOthers(view) {
+    return isListed(view.standing) && othersPointHere(view.world, view.host).length > 0;
+}
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/forced-removal.js
+
+
+
+/** Rule 10: the member of a host that cannot be reached is asked away by force; the host itself is not touched. */
+function forcedRemoval(world, { entry, standing }) {
+    const { host } = entry;
+    if (!isListed(standing))
+        return [];
+    if (standing === 'unstarted') {
+        return [step({ host }, 'await-eviction', 'its member never started, so the leader takes it out')];
+    }
+    const value = world.members.memberOf(host)?.name ?? '';
+    const node = nodeOf(world, host);
+    if (node?.removeAsked !== true || node.removedName !== null) {
+        const detail = `ask a server to remove the member ${value}: force-unreachable is set`;
+        return [step({ host }, 'remove-member', detail, { value })];
+    }
+    return [step({ host }, 'confirm-removed', `no server may list ${value} any more`, { value })];
+}
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/promotion.js
+
+
+
+/** Agent → server: drained, fenced from being an agent, cleared of its past, then a learner, then a voter. */
+const promotion = (view) => {
+    const { host, now, node, server, agent, standing, world } = view;
+    const fresh = standing === 'none';
+    return firstOf(() => (isUp(agent) ? drainFirst(view, 'it becomes a server') : []), () => [...writeFiles(view, 'server', 'name the server'), ...listFirst(view)], () => stop(view, 'k3s-agent', 'it becomes a server'), () => recreate(view, 'k3s-agent', 'with the guards, not started, so that nothing brings the agent back'), () => (fresh && holdsPast(view) ? stop(view, 'k3s', 'what it started from belongs to a former member') : []), () => (fresh && isDown(server) ? setAside(view) : []), () => fresh && !isUp(server) && node !== null && (node.removeAsked || node.removedName !== null)
+        ? [step(view, 'clean-node', 'clear what an earlier removal left on the Node', { value: 'stale' })]
+        : [], () => {
+        const sans = host.tlsSans.join(' ');
+        if (isUp(server) || sans === '' || now.tlsSans === sans)
+            return [];
+        const detail = 'every server of the cluster and its own address go into its certificate';
+        return [step(view, 'write-environment', detail, { service: 'k3s', value: `K3S_TLS_SAN_LIST=${sans}` })];
+    }, () => isUp(server)
+        ? []
+        : firstOf(() => clearPassword(view), () => [
+            step(view, 'start-service', fresh ? 'it joins as a learner' : 'its member is listed, and waits for it', {
+                service: 'k3s',
+            }),
+        ]), () => [
+        step(view, 'await-voter', 'the member list shows it as a voter of the same cluster', {
+            value: world.members.identity ?? '',
+        }),
+    ]);
+};
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/rejoin.js
+
+
+
+
+
+/** The identity that a rejoined host takes: the one that answers, else that of most declared servers. */
+function identityToJoin({ world, host }) {
+    return mostWritten(world, host.name) ?? world.members.identity;
+}
+/** Fenced, stopped, asked away, proved, its datastore set aside, then a learner and a voter of the same identity. */
+const rejoin = (view) => {
+    const { host, now, node, server, standing, world } = view;
+    const identity = identityToJoin(view) ?? '';
+    const started = didSince(view, 'start-service') && isUp(server);
+    // It runs and joins already: an earlier run may have died while it waited.
+    const joining = !holdsPast(view) && isUp(server) && (standing === 'learner' || standing === 'unstarted');
+    if (started || joining || (standing === 'learner' && isUp(server) && roleServer(view))) {
+        return [awaitVoter(view, identity)];
+    }
+    const written = now.cluster.kind === 'text' ? now.cluster.text : '';
+    const foreign = (written !== '' && written !== identity) || servesOther(view, identity);
+    const clean = !isListed(standing) && isDown(server) && !holdsPast(view);
+    return firstOf(() => (clean ? [] : keepDown(view)), () => (node?.ready === true && !clean ? drainFirst(view, 'it rejoins the cluster') : []), () => (clean ? [] : writeFiles(view, '', 'fence it: name nobody')), () => stop(view, 'k3s', 'it starts again with a fresh datastore'), () => stop(view, 'k3s-agent', 'it is declared a server'), () => removeMember(view), () => setAside(view, foreign ? ' tls cred' : ''), () => node !== null && (node.removeAsked || node.removedName !== null)
+        ? [step(view, 'clean-node', 'clear what the removal left on the Node', { value: 'stale' })]
+        : [], () => identity !== '' && written !== identity
+        ? [step(view, 'write-identity', 'the cluster that it belongs to', { value: identity })]
+        : [], () => writeFiles(view, 'server', 'name the server'), () => restorePolicy(view), () => clearPassword(view), () => [step(view, 'start-service', `${host.name} joins as a learner`, { service: 'k3s' })], () => [awaitVoter(view, world.members.identity ?? identity)]);
+};
+function roleServer({ now }) {
+    return now.role.kind === 'text' && now.role.text === 'server';
+}
+function servesOther({ world, host }, identity) {
+    const server = world.observed.servers.get(host.name);
+    const served = server === undefined ? null : valueOr(server.identity, null);
+    return served !== null && served !== identity;
+}
+function awaitVoter(view, identity) {
+    return step(view, 'await-voter', 'the member list shows it as a voter of the same cluster', { value: identity });
+}
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/restart.js
+
+
+/** The service of the declared role is started; nobody becomes a member by it. */
+const start = (view) => {
+    const { host } = view;
+    const service = host.role === 'server' ? 'k3s' : 'k3s-agent';
+    return firstOf(() => [...writeFiles(view, host.role, `name the ${host.role}`), ...listFirst(view)], 
+    // A container that was made anew has another password than the Node knows.
+    () => (host.role === 'agent' ? clearPassword(view) : []), () => [
+        step(view, 'start-service', `it is declared ${host.role === 'server' ? 'a server' : 'an agent'} and does not run`, { service }),
+    ]);
+};
+/** The running service is made anew so that the guards come into force, one node at a time. */
+const rollout = (view) => {
+    const { host, world } = view;
+    const service = host.role === 'server' ? 'k3s' : 'k3s-agent';
+    const alone = host.role === 'server' && world.members.voters.length < 3;
+    const why = alone ? 'the guards come into force; the API is away until it is back' : 'the guards come into force';
+    return firstOf(() => (didSince(view, 'recreate-service') ? [] : drainFirst(view, why)), () => recreate(view, service, why));
+};
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/unfencing.js
+
+
+
+/** A fenced member takes up its service again, from its own datastore. Its join-url stays as it is. */
+const unfencing_unfencing = (view) => {
+    const { node, server, world } = view;
+    const silent = world.members.membership.kind === 'silent';
+    return firstOf(() => !silent && node?.removeAsked === true
+        ? [step(view, 'cancel-removal', 'its removal was asked for and is not wanted any more')]
+        : [], () => (roleIs(view, 'server') ? [] : [step(view, 'write-role', 'name the server again', { value: 'server' })]), () => restorePolicy(view), () => (isUp(server) ? [] : [step(view, 'start-service', 'it starts from its own datastore', { service: 'k3s' })]));
+};
+
+;// CONCATENATED MODULE: ./lib/plan/sequences/index.js
+
+
+
+
+
+
+/** The sequence of each job on a host that was reached. */
+const SEQUENCES = {
+    promotion: promotion,
+    demotion: demotion,
+    removal: demotion_removal,
+    unfencing: unfencing_unfencing,
+    rejoin: rejoin,
+    start: start,
+    rollout: rollout,
+};
+
 
 ;// CONCATENATED MODULE: ./lib/plan/steps/create-role-directory.js
 
@@ -34194,7 +35614,7 @@ function predictStopped(step, now) {
 const drainNode = {
     action: 'drain',
     wanted(view) {
-        if (!isFenced(view) || !needsDrain(view))
+        if (!leave_isFenced(view) || !needsDrain(view))
             return [];
         const how = view.world.intent.drain === 'wait' ? 'cordon it, wait for its runner pods, then' : 'cordon it, then';
         return [stepOn(view, 'drain', `${how} evict its other pods: the host left the inventory`)];
@@ -34205,7 +35625,7 @@ const drainNode = {
 const stopLeaving = {
     action: 'stop-service',
     wanted(view) {
-        if (!isFenced(view) || needsDrain(view))
+        if (!leave_isFenced(view) || needsDrain(view))
             return [];
         return runningServices(view).map((service) => stepOn(view, 'stop-service', 'the host left the inventory', { service }));
     },
@@ -34215,7 +35635,7 @@ const stopLeaving = {
 const deleteNode = {
     action: 'delete-node',
     wanted(view) {
-        if (!isFenced(view) || runningServices(view).length > 0 || !hasNode(view))
+        if (!leave_isFenced(view) || runningServices(view).length > 0 || !hasNode(view))
             return [];
         return [
             stepOn(view, 'delete-node', `delete the Node ${view.desired.host.nodeName ?? 'of the name that the host reports'}`),
@@ -34224,7 +35644,7 @@ const deleteNode = {
     predict: (_step, now) => now,
 };
 /** Without a project directory there is nothing to fence: docker answered, and what ran there is gone. */
-function isFenced({ desired, now }) {
+function leave_isFenced({ desired, now }) {
     if (!desired.leaving)
         return false;
     return now.provisioned ? now.role.kind === 'text' && now.role.text === '' : now.services.kind === 'known';
@@ -34252,95 +35672,338 @@ function runningServices({ now }) {
     return ['k3s', 'k3s-agent'].filter((service) => !['absent', 'stopped'].includes(services[service].state));
 }
 
-;// CONCATENATED MODULE: ./lib/plan/steps/override.js
-
-
-/** The name that `COMPOSE_FILE` gets, and the step's value for it. */
-const LISTING = 'COMPOSE_FILE';
-/** Exactly the publishing Compose hosts have the override file. */
-const addOverride = {
-    action: 'add-override',
-    wanted(view) {
-        const { desired, now } = view;
-        if (desired.leaving || desired.host.runtime !== 'compose')
-            return [];
-        if (!desired.host.publishesLabels || now.override.placed === 'ours')
-            return [];
-        return [stepOn(view, 'add-override', 'place docker-compose.fleet-role.yml, which mounts the role directory')];
-    },
-    predict: (_step, now) => ({ ...now, override: { ...now.override, placed: 'ours' } }),
-};
-/**
- * The override is listed at once only where neither service has a container: one that is listed but not mounted makes
- * the next `docker compose up -d` recreate the node, undrained.
- */
-const listOverride = {
-    action: 'write-environment',
-    wanted(view) {
-        const { desired, now } = view;
-        if (desired.leaving || desired.host.runtime !== 'compose')
-            return [];
-        if (!desired.host.publishesLabels || now.override.listed || !mayBeListed(now))
-            return [];
-        const detail = 'name the override in COMPOSE_FILE of .env, since no container is there that it would recreate';
-        return [stepOn(view, 'write-environment', detail, { value: LISTING })];
-    },
-    predict: (_step, now) => ({ ...now, override: { ...now.override, listed: true } }),
-};
-/** Docker said that neither service has a container. */
-function mayBeListed(now) {
-    const services = valueOr(now.services, null);
-    return services !== null && Object.values(services).every((service) => service.state === 'absent');
-}
-/** A host that does not publish has no override: its entry is taken out of COMPOSE_FILE, then the file goes. */
-const removeOverride = {
-    action: 'remove-override',
-    wanted(view) {
-        const { desired, now } = view;
-        if (desired.leaving || desired.host.runtime !== 'compose' || desired.host.publishesLabels)
-            return [];
-        if (now.override.placed === 'absent' && !now.override.listed)
-            return [];
-        const detail = 'take the override out of COMPOSE_FILE and delete its file; no container is recreated';
-        return [stepOn(view, 'remove-override', detail)];
-    },
-    predict: (_step, now) => ({ ...now, override: { placed: 'absent', listed: false } }),
-};
-
 ;// CONCATENATED MODULE: ./lib/plan/steps/index.js
 
 
 
 
 
+// The order within each list carries meaning: it is the order in which a host's steps are done.
+/** What every host has before anything else is done there. */
+const SETUP_KINDS = [createRoleDirectory, installGuards, addOverride];
+/** What a host joins through. */
+const JOIN_KINDS = [writeJoinUrl];
 /**
- * Every kind of step in the order in which a host's steps are done. The order carries meaning: a role is written after
- * the join URL that it needs; the join URL is kept and the idle service stopped before the role files go; the override
- * goes last.
+ * The files of a host whose service runs as declared. A role is written after the join URL that it needs, and the
+ * override is listed last of these, since whoever starts the services then meets it; the join URL
+ * is kept and the idle service stopped before the role files go; the override goes last.
  */
-const STEP_KINDS = [
-    createRoleDirectory,
-    installGuards,
-    addOverride,
-    listOverride,
+const FILE_KINDS = [
     writeJoinUrl,
     writeRole,
+    listOverride,
     keepJoinUrl,
     stopIdle,
     clearRoleFiles,
     removeOverride,
-    drainNode,
-    stopLeaving,
-    deleteNode,
 ];
-/** The kind that predicts a step: two kinds may share an action, told apart by the step's value. */
+/** How an agent leaves: fenced, drained, stopped, and its Node last. */
+const LEAVE_KINDS = [writeRole, drainNode, stopLeaving, deleteNode];
+/** Every kind of step that looks at one host alone. */
+const STEP_KINDS = [...SETUP_KINDS, ...FILE_KINDS, ...LEAVE_KINDS];
+/** The kind that predicts a step: two kinds may share an action, told apart by the step's value. Null for others. */
 function kindOf(step) {
-    const kinds = STEP_KINDS.filter((kind) => kind.action === step.action);
-    // Of the two kinds that write the environment, the one that keeps a join URL names a service.
-    const kind = step.action === 'write-environment' && step.service !== null ? keepJoinUrl : kinds[0];
-    if (kind === undefined)
-        throw new Error(`no kind of step does ${step.action}`);
-    return kind;
+    if (step.action === 'write-environment') {
+        if (step.value?.startsWith('K3S_TLS_SAN_LIST=') === true)
+            return tlsSans;
+        // Of the two that are left, the one that keeps a join URL names a service.
+        return step.service === null ? listOverride : keepJoinUrl;
+    }
+    return STEP_KINDS.find((kind) => kind.action === step.action) ?? null;
+}
+const tlsSans = {
+    action: 'write-environment',
+    wanted: () => [],
+    predict: (step, now) => ({ ...now, tlsSans: step.value?.slice('K3S_TLS_SAN_LIST='.length) ?? null }),
+};
+
+;// CONCATENATED MODULE: ./lib/plan/turn.js
+
+
+
+/** Works out what every host needs and whose turn it is. Hosts in `stopped` need nothing now. */
+function jobsOf(world, stopped) {
+    const all = new Map();
+    for (const entry of world.desired.hosts) {
+        if (stopped.has(entry.host.name))
+            continue;
+        const job = jobOf(world, entry);
+        if (job !== null)
+            all.set(entry.host.name, job);
+    }
+    // What a change of this run left to do on its host comes before any other change.
+    const open = unsettled(world);
+    const own = open === null ? undefined : all.get(open);
+    if (own !== undefined && isMembershipJob(own))
+        return { all, turn: own };
+    return { all, turn: turnOf(world, [...all.values()].filter(isMembershipJob)) };
+}
+/**
+ * First what was begun, and of that first what has a learner or an open removal; then an unhealthy voter that the
+ * inventory no longer declares a server; then promotions before removals, so that a server is added before one goes;
+ * the rollout last. Within each the order of the inventory.
+ */
+function turnOf(world, jobs) {
+    let best = null;
+    let rank = Number.POSITIVE_INFINITY;
+    for (const job of jobs) {
+        const own = rankOf(world, job);
+        if (own < rank)
+            [best, rank] = [job, own];
+    }
+    return best;
+}
+function rankOf(world, job) {
+    if (job.kind === 'rejoin')
+        return 0;
+    if (job.begun && (job.standing === 'learner' || job.standing === 'unstarted'))
+        return 1;
+    // k3s runs there and is not listed: it joins at any moment, which is an addition that is open.
+    if (job.standing === 'none' && runsServer(job))
+        return 1;
+    const removes = isListed(job.standing) && (job.kind === 'demotion' || job.kind === 'removal');
+    const unhealthy = job.standing === 'voter' && !isHealthy(world, job);
+    if (job.kind === 'forced-removal')
+        return 3;
+    if (job.begun && removes)
+        return 2;
+    // What was taken out already only needs its tail.
+    if (job.begun && job.kind !== 'rollout')
+        return 2;
+    if (removes && unhealthy)
+        return 3;
+    if (job.kind === 'promotion')
+        return 4;
+    if (removes || job.kind === 'demotion' || job.kind === 'removal')
+        return 5;
+    return job.begun ? 6 : 7;
+}
+function runsServer({ now }) {
+    const services = now === null ? null : valueOr(now.services, null);
+    return services !== null && isUp(services.k3s);
+}
+function isHealthy(world, { entry }) {
+    const member = world.members.memberOf(entry.host);
+    return member !== null && world.members.healthy(member);
+}
+
+;// CONCATENATED MODULE: ./lib/plan/predict.js
+
+
+
+
+/** The world as it will be observed after these steps. A step on a host that was not reached changes only the cluster. */
+function predict(steps, world) {
+    const { observed } = world;
+    const hosts = new Map(observed.hosts);
+    let after = { ...world, observed: { ...observed, hosts } };
+    for (const step of steps) {
+        const seen = hosts.get(step.host);
+        if (seen?.kind === 'reached')
+            hosts.set(step.host, onHost(step, seen, world));
+        const change = IN_CLUSTER[step.action];
+        if (change !== undefined)
+            after = { ...after, observed: { ...after.observed, ...change(after, step) } };
+    }
+    const done = steps.map(({ action, host, service }) => ({ action, host, service }));
+    return { ...after, observed: { ...after.observed, run: { done: [...observed.run.done, ...done] } } };
+}
+function onHost(step, now, world) {
+    const change = ON_HOST[step.action];
+    if (change !== undefined)
+        return change(step, now, world);
+    return kindOf(step)?.predict(step, now) ?? now;
+}
+function withService(now, step, more) {
+    if (step.service === null || now.services.kind === 'unknown')
+        return now;
+    const services = now.services.value;
+    return { ...now, services: known({ ...services, [step.service]: { ...services[step.service], ...more } }) };
+}
+const ON_HOST = {
+    'set-restart-policy': (step, now) => ({
+        ...withService(now, step, { restartPolicy: step.value }),
+        keptPolicy: step.value === 'no' ? { kind: 'text', text: policyOf(now) } : { kind: 'absent' },
+    }),
+    'recreate-service': (step, now) => {
+        const guardsInside = now.guardsInstalled;
+        const listed = { ...now, override: { ...now.override, listed: now.override.placed === 'ours' } };
+        // Compose gives the new container the policy of its files, which is what was found there.
+        const restartPolicy = now.keptPolicy.kind === 'text' ? now.keptPolicy.text : policyOf(now);
+        return withService(listed, step, { state: 'stopped', mounted: true, guardsInside, restartPolicy });
+    },
+    'stop-service': (step, now) => withService(now, step, { state: 'stopped' }),
+    'start-service': (step, now) => {
+        const placed = now.override.placed === 'ours';
+        const listed = { ...now, override: { ...now.override, listed: now.override.listed || placed } };
+        const inside = placed ? { mounted: true, guardsInside: now.guardsInstalled } : {};
+        const started = withService(listed, step, { state: 'running', ...inside });
+        return step.service === 'k3s' && now.datastore.kind === 'known' && now.datastore.value === 'none'
+            ? { ...started, datastore: known('etcd') }
+            : started;
+    },
+    'set-datastore-aside': (_step, now) => ({
+        ...now,
+        datastore: known('none'),
+        tombstone: known(false),
+        setAside: known(true),
+    }),
+    'write-identity': (step, now) => ({ ...now, cluster: { kind: 'text', text: step.value ?? '' } }),
+    // k3s learns that it was removed, writes the tombstone and exits; what restarts it then meets the guards.
+    'confirm-removed': (step, now) => {
+        if (now.services.kind === 'unknown')
+            return now;
+        const { k3s } = now.services.value;
+        if (k3s.state !== 'running')
+            return now;
+        const state = k3s.restartPolicy === 'no' ? 'stopped' : 'idle';
+        return { ...withService(now, { ...step, service: 'k3s' }, { state }), tombstone: known(true) };
+    },
+};
+function policyOf(now) {
+    const policy = now.services.kind === 'known' ? now.services.value.k3s.restartPolicy : null;
+    return policy ?? 'unless-stopped';
+}
+const IN_CLUSTER = {
+    'stop-service': (world, step) => (step.service === 'k3s' ? silence(world, step) : notReady(world, step)),
+    'recreate-service': (world, step) => (step.service === 'k3s' ? silence(world, step) : notReady(world, step)),
+    'start-service': (world, step) => (step.service === 'k3s' ? started(world, step) : agentStarted(world, step)),
+    'remove-member': (world, step) => patch(world, step, { removeAsked: true, removedName: null }),
+    'cancel-removal': (world, step) => patch(world, step, { removeAsked: false }),
+    'confirm-removed': (world, step) => memberGone(world, step),
+    'await-eviction': (world, step) => memberGone(world, step),
+    'await-voter': (world, step) => votes(world, step),
+    'clean-node': (world, step) => step.value === 'stale'
+        ? patch(world, step, { removeAsked: false, removedName: null })
+        : patch(world, step, {
+            etcdLabel: false,
+            isVoter: null,
+            memberName: null,
+            memberAddress: null,
+            removedName: null,
+            removeAsked: false,
+            serverTraces: false,
+        }),
+    'delete-node': (world, step) => ({ nodes: withoutNode(world, step) }),
+    drain: (world, step) => {
+        const node = nodeAt(world, step);
+        return node === null || node.unschedulable
+            ? {}
+            : patch(world, step, { unschedulable: true, cordonedBy: 'this run' });
+    },
+    uncordon: (world, step) => patch(world, step, { unschedulable: false, cordonedBy: null }),
+    'await-ready': (world, step) => patch(world, step, { ready: true }),
+    'write-record': (world, step) => ({
+        record: known({
+            commit: step.value,
+            started: step.value,
+            repository: world.intent.repository,
+            group: world.desired.cluster.name,
+            identity: new Members(world).identity ?? '',
+            run: '',
+        }),
+    }),
+    'delete-record': () => ({ record: known(null) }),
+};
+function hostOf(world, step) {
+    return world.desired.hosts.find((entry) => entry.host.name === step.host)?.host ?? null;
+}
+function nodeAt(world, step) {
+    const host = hostOf(world, step);
+    return host === null ? null : nodeOf(world, host);
+}
+/** The step's Node with these changes; nothing where it has none. */
+function patch(world, step, more) {
+    const node = nodeAt(world, step);
+    return node === null ? {} : setNode(world, step, { ...node, ...more });
+}
+function setNode(world, step, node) {
+    const { nodes, observed } = world.observed;
+    const host = hostOf(world, step);
+    const name = host === null ? null : nodeNameOf(host, observed);
+    if (nodes?.kind !== 'known' || name === null)
+        return {};
+    return { nodes: known(new Map(nodes.value).set(name, node)) };
+}
+function withoutNode(world, step) {
+    const { nodes, observed } = world.observed;
+    const host = hostOf(world, step);
+    if (nodes?.kind !== 'known' || host === null)
+        return nodes;
+    const gone = nodeNameOf(host, observed);
+    return known(new Map([...nodes.value].filter(([name]) => name !== gone)));
+}
+function notReady(world, step) {
+    return patch(world, step, { ready: false });
+}
+/** Its API does not answer any more. */
+function silence(world, step) {
+    const servers = new Map(world.observed.servers);
+    servers.delete(step.host);
+    return { servers, ...notReady(world, step) };
+}
+/** Every server tells this list. */
+function withMembers(world, members) {
+    return new Map([...world.observed.servers].map(([name, server]) => [name, { ...server, members: known(members) }]));
+}
+function memberGone(world, step) {
+    const host = hostOf(world, step);
+    const members = new Members(world);
+    const member = host === null ? null : members.memberOf(host);
+    const servers = new Map(withMembers(world, members.all.filter((each) => each !== member)));
+    servers.delete(step.host);
+    const removedName = member?.name === '' ? null : (member?.name ?? null);
+    return {
+        servers,
+        ...patch(world, step, {
+            ready: false,
+            isVoter: false,
+            memberName: null,
+            memberAddress: null,
+            removeAsked: false,
+            removedName,
+        }),
+    };
+}
+/** A listed member serves again; another one joins as a learner. */
+function started(world, step) {
+    const host = hostOf(world, step);
+    const members = new Members(world);
+    if (host === null)
+        return {};
+    const node = nodeOf(world, host) ?? PLAIN_NODE;
+    const member = members.memberOf(host);
+    if (member !== null && !member.learner)
+        return { ...predict_serves(world, step.host, members.all), ...patch(world, step, { ready: true }) };
+    if (member !== null || members.membership.kind !== 'believed')
+        return {};
+    const nodeName = nodeNameOf(host, world.observed.observed);
+    const learner = { name: `${nodeName}-00000000`, nodeName, addresses: [], learner: true };
+    const servers = withMembers(world, [...members.all, learner]);
+    return {
+        servers,
+        ...setNode(world, step, { ...node, ready: true, etcdLabel: true, serverTraces: true, memberName: learner.name }),
+    };
+}
+function agentStarted(world, step) {
+    return setNode(world, step, { ...(nodeAt(world, step) ?? PLAIN_NODE), ready: false });
+}
+function votes(world, step) {
+    const host = hostOf(world, step);
+    const members = new Members(world);
+    if (host === null)
+        return {};
+    const own = members.memberOf(host);
+    const all = members.all.map((member) => (member === own ? { ...member, learner: false } : member));
+    return { ...predict_serves(world, step.host, all), ...patch(world, step, { ready: true, isVoter: true }) };
+}
+function predict_serves(world, name, members) {
+    const identity = new Members(world).identity;
+    if (identity === null)
+        return {};
+    const servers = new Map(withMembers(world, members));
+    servers.set(name, { identity: known(identity), members: known(members), ready: known(true) });
+    return { servers };
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/next-steps.js
@@ -34350,50 +36013,267 @@ function kindOf(step) {
 
 
 
+
+
+
+
+
+
+
+
+
+
+
+/**
+ * The hosts through which the cluster is told something about `host` (null: about itself), in order of preference:
+ * never through a server that the step is about, where another one answers.
+ */
+function spokesmen(world, host) {
+    const through = seeAs(world).members.through;
+    const others = through.filter((server) => server.name !== host?.name);
+    return others.length > 0 ? others : through;
+}
+/** The world as a step is carried out in it: of a host that is rejoined the own voice does not count. */
+function seeAs(world) {
+    const seen = seeWorld(world);
+    const { mode, host } = world.intent;
+    return mode === 'rejoin' && host !== null && seen.members.membership.kind === 'split'
+        ? withoutVoice(seen, host)
+        : seen;
+}
+function endsRun({ action }) {
+    return action === 'write-record' || action === 'delete-record';
+}
+const NOTHING = { now: [], refused: [] };
+/** A world with what all its hosts ask for, worked out once. */
+function seeWorld(world) {
+    const members = new Members(world);
+    const seen = { ...world, members, adopted: isAdopted(world.observed), noCluster: noClusterYet(world) };
+    return { ...seen, serving: serving(seen) };
+}
 /**
  * The next steps of one cluster: what each host needs, unless a rule speaks against acting on it. Pure; done when both
  * lists are empty. An invalid cluster has none.
  */
 function nextSteps(world) {
-    const { intent, desired: wanted } = world;
-    if (!wanted.cluster.valid)
-        return { now: [], refused: [] };
-    if (intent.mode === 'rejoin')
-        return { now: [], refused: rejoinRefusals(wanted.cluster, intent) };
-    const seen = { ...world, serving: serving(world), noCluster: noClusterYet(world) };
+    if (!world.desired.cluster.valid)
+        return NOTHING;
+    if (world.intent.mode === 'rejoin')
+        return rejoinSteps(seeWorld(world));
     const entries = hostsToContact(world.desired);
+    // The record ends a run: what a complete apply allows is the next one's.
+    if (entries.length === 0 || world.observed.run.done.some(endsRun))
+        return NOTHING;
+    const seen = seeWorld(world);
+    const stop = CLUSTER_RULES.flatMap((rule) => rule(seen));
+    if (stop.length > 0)
+        return { now: mayUnfence(stop) ? unfencingSteps(seen) : [], refused: stop };
     const refused = entries.flatMap((entry) => HOST_RULES.flatMap((rule) => rule(seen, entry)));
     const stopped = new Set(refused.flatMap((refusal) => refusal.hosts));
-    const now = entries.filter((entry) => !stopped.has(entry.host.name)).flatMap((entry) => hostSteps(seen, entry));
-    return { now, refused };
+    const forced = forcedHosts(seen, entries);
+    for (const name of forced)
+        stopped.delete(name);
+    const jobs = jobsOf(seen, stopped);
+    const blocked = refused.some((refusal) => stopsMembership(seen, refusal, forced));
+    const change = blocked ? { refused: [], turn: null } : judgeTurn(seen, jobs);
+    const now = entries
+        .filter((entry) => !stopped.has(entry.host.name))
+        .flatMap((entry) => hostSteps(seen, entry, jobs, change.turn));
+    const all = [...refused.filter((refusal) => !refusal.hosts.every((name) => forced.has(name))), ...change.refused];
+    if (now.length > 0)
+        return { now, refused: all };
+    const last = settleStep(seen, jobs, blocked);
+    if (last.length > 0)
+        return { now: last, refused: all };
+    if (all.length > 0)
+        return { now: [], refused: all };
+    const waiting = [...jobs.all.values()];
+    return waiting.length === 0 ? { now: recordStep(seen), refused: [] } : { now: [], refused: [stuck(seen, waiting)] };
 }
-function hostSteps(world, desired) {
-    const seen = world.observed.hosts.get(desired.host.name);
-    if (seen?.kind !== 'reached' || !(seen.provisioned || desired.leaving))
+/** Something is still to be done, and none of it can be begun: that is never a complete apply. */
+function stuck({ desired }, waiting) {
+    const hosts = waiting.map((job) => job.entry.host.name);
+    const what = waiting.map((job) => `${job.kind} of ${job.entry.host.name}`).join(', ');
+    const message = `${desired.cluster.name} is not as declared yet (${what}), and nothing of it can be begun now: each waits for another host (rules 3 and 5). Make every host of the cluster reachable and run this again.`;
+    return { code: 'pending-change', message, hosts };
+}
+/** Only `no-lock`, with the lost quorum that it comes from, leaves room for what cannot make a second cluster. */
+function mayUnfence(refusals) {
+    return refusals.every(({ code }) => code === 'no-lock' || code === 'no-quorum');
+}
+function unfencingSteps(world) {
+    return world.desired.hosts.flatMap((entry) => {
+        const job = jobOf(world, entry);
+        return job?.kind === 'unfencing' ? jobSteps(world, job) : [];
+    });
+}
+/** The members that are taken out by force although nobody can reach them. */
+function forcedHosts(world, entries) {
+    const forced = entries.filter((entry) => jobOf(world, entry)?.kind === 'forced-removal');
+    return new Set(forced.map((entry) => entry.host.name));
+}
+/** `unreachable` stops its host alone where no believed list names it; every other refusal stops the members too. */
+function stopsMembership(world, refusal, forced) {
+    if (refusal.hosts.every((name) => forced.has(name)))
+        return false;
+    if (refusal.code !== 'unreachable')
+        return true;
+    return refusal.hosts.some((name) => {
+        const entry = world.desired.hosts.find((candidate) => candidate.host.name === name);
+        return entry !== undefined && isListed(world.members.standing(entry.host));
+    });
+}
+/** The membership job that may go on now, or why none may. What follows a change is settled before the next one. */
+function judgeTurn(world, { turn }) {
+    if (turn === null)
+        return { refused: [], turn: null };
+    const open = unsettled(world);
+    // Its own sequence ends before it is settled; any other one waits.
+    if (open !== null && open !== turn.entry.host.name)
+        return { refused: [], turn: null };
+    const refused = changeRefusals(world, turn);
+    return { refused, turn: refused.length === 0 ? turn : null };
+}
+function settleStep(world, jobs, blocked) {
+    const open = unsettled(world);
+    if (open === null || blocked || world.members.membership.kind !== 'believed')
         return [];
-    const view = { world, desired, now: seen };
-    return STEP_KINDS.flatMap((kind) => kind.wanted(view));
+    const entry = world.desired.hosts.find((candidate) => candidate.host.name === open);
+    return entry === undefined || jobs.all.has(open) ? [] : [settle(entry.host)];
 }
-/** The world as it will be observed after these steps. A step on a host that was not reached changes nothing. */
-function predict(steps, world) {
-    const { observed, desired } = world;
-    const hosts = new Map(observed.hosts);
-    let nodes = observed.nodes;
-    for (const step of steps) {
-        const seen = hosts.get(step.host);
-        if (seen?.kind === 'reached')
-            hosts.set(step.host, kindOf(step).predict(step, seen));
-        if (step.action === 'delete-node')
-            nodes = withoutNode(nodes, desired, step);
+function hostSteps(world, entry, jobs, turn) {
+    const { name } = entry.host;
+    const seen = world.observed.hosts.get(name);
+    const job = jobs.all.get(name);
+    if (seen?.kind !== 'reached') {
+        if (job !== undefined)
+            return job === turn ? withSnapshot(world, job, forcedRemoval(world, job)) : [];
+        return isGone(world, entry) ? deleteGoneNode(world, entry) : [];
     }
-    const done = steps.map(({ action, host }) => ({ action, host }));
-    return { ...world, observed: { ...observed, hosts, nodes, run: { done: [...observed.run.done, ...done] } } };
+    if (!(seen.provisioned || entry.leaving))
+        return [];
+    const view = { world, desired: entry, now: seen };
+    const wanted = (kinds) => kinds.flatMap((kind) => kind.wanted(view));
+    const files = wanted(SETUP_KINDS);
+    if (job === undefined) {
+        if (entry.leaving)
+            return [...files, ...wanted(LEAVE_KINDS)];
+        const own = [
+            ...files,
+            ...wanted(FILE_KINDS),
+            ...(world.desired.cluster.controller === true ? writeIdentity(world, entry) : []),
+        ];
+        return own.length > 0 || world.desired.cluster.controller !== true ? own : finishSteps(world, entry);
+    }
+    const mine = job === turn || job.kind === 'start' || job.kind === 'unfencing';
+    // A host that waits for its turn already joins through a server that stays.
+    const first = [...files, ...(entry.leaving || job.kind === 'unfencing' ? [] : wanted(JOIN_KINDS))];
+    return first.length > 0 || !mine ? first : jobSteps(world, job);
 }
-function withoutNode(nodes, desired, step) {
-    if (nodes?.kind !== 'known')
-        return nodes;
-    const gone = desired.hosts.find((entry) => entry.host.name === step.host)?.host.nodeName;
-    return known(new Map([...nodes.value].filter(([name]) => name !== gone)));
+function finishSteps(world, entry) {
+    const ready = awaitReady(world, entry);
+    if (ready.length > 0)
+        return ready;
+    return unsettled(world) === entry.host.name ? [] : uncordon(world, entry);
+}
+function jobSteps(world, job) {
+    const view = viewJob(world, job);
+    if (view === null || job.kind === 'forced-removal')
+        return [];
+    if ((job.kind === 'demotion' || job.kind === 'removal') && waitsForOthers(view))
+        return [];
+    return withSnapshot(world, job, SEQUENCES[job.kind](view));
+}
+/** The datastore is saved once in a run, before the first step that leads to another member list. */
+function withSnapshot(world, job, steps) {
+    if (job.kind === 'start' || job.kind === 'unfencing' || steps.length === 0)
+        return steps;
+    const first = snapshotFirst(world, job);
+    return first.length > 0 ? first : steps;
+}
+/** Rule 10: whatever still runs there is no member, so only its Node is left to delete. */
+function deleteGoneNode(world, { host }) {
+    const { nodes } = world.observed;
+    if (nodes?.kind !== 'known' || host.nodeName === null || !nodes.value.has(host.nodeName))
+        return [];
+    return [
+        step({ host }, 'delete-node', `delete the Node ${host.nodeName}: the host cannot be reached and is no member`),
+    ];
+}
+/** A rejoin touches its host alone, and the join-urls that name it. */
+function rejoinSteps(full) {
+    const { desired, intent, observed } = full;
+    const entry = desired.hosts.find(({ host, leaving }) => host.name === intent.host && !leaving);
+    if (entry === undefined)
+        return NOTHING;
+    const seen = observed.hosts.get(entry.host.name);
+    const settled = full.members.membership.kind === 'believed' && jobOf(full, entry) === null;
+    if (settled && seen?.kind === 'reached')
+        return { now: rejoinEnd(full, entry), refused: rejoinRefusals(full, entry) };
+    // Its own voice does not count: it may be in another cluster, and is what this rejoin mends.
+    const world = withoutVoice(full, entry.host.name);
+    const refused = [...rejoinRefusals(world, entry), ...wayOutOnly(full, world)];
+    if (refused.length > 0)
+        return { now: [], refused };
+    const job = jobOf(world, entry);
+    if (job === null || seen?.kind !== 'reached')
+        return NOTHING;
+    const change = changeRefusals(world, job);
+    if (change.length > 0)
+        return { now: [], refused: change };
+    const view = viewJob(world, job);
+    if (view === null)
+        return NOTHING;
+    const setup = SETUP_KINDS.flatMap((kind) => kind.wanted({ world, desired: entry, now: seen }));
+    if (setup.length > 0)
+        return { now: setup, refused: [] };
+    const others = isListed(job.standing) ? repoint(world, entry) : [];
+    return { now: others.length > 0 ? others : withSnapshot(world, job, SEQUENCES.rejoin(view)), refused: [] };
+}
+/** It votes in the right cluster: that is written down, settled, and its node takes work again. */
+function rejoinEnd(world, entry) {
+    const identity = writeIdentity(world, entry);
+    if (identity.length > 0)
+        return identity;
+    if (unsettled(world) !== null)
+        return [settle(entry.host)];
+    const ready = awaitReady(world, entry);
+    return ready.length > 0 ? ready : uncordon(world, entry);
+}
+/** The world as the other hosts tell it. */
+function withoutVoice(world, name) {
+    const { desired, observed } = world;
+    const servers = new Map(observed.servers);
+    servers.delete(name);
+    const hosts = new Map(observed.hosts);
+    const seen = hosts.get(name);
+    if (seen?.kind === 'reached')
+        hosts.set(name, { ...seen, cluster: { kind: 'absent' } });
+    return { ...world, members: new Members({ desired, observed: { ...observed, servers, hosts } }) };
+}
+/**
+ * Rule 1: the one way out of two identities is the rejoin of a host that is not in the cluster that most declared
+ * servers have written down.
+ */
+function wayOutOnly(full, world) {
+    const { membership } = full.members;
+    if (membership.kind !== 'split' || world.members.membership.kind === 'split')
+        return [];
+    if (mostWritten(full) !== null && mostWritten(full) === world.members.identity)
+        return [];
+    const message = `${membership.message} Only a host that is not in the cluster that most declared servers have written down is rejoined, and ${full.intent.host} is none or no such majority was seen.`;
+    return [{ code: 'two-identities', message, hosts: membership.hosts }];
+}
+/** The hosts that would join through the one that is rejoined join through another server from now on. */
+function repoint(world, rejoined) {
+    return world.desired.hosts.flatMap((entry) => {
+        const seen = world.observed.hosts.get(entry.host.name);
+        if (entry === rejoined || entry.leaving || seen?.kind !== 'reached' || !seen.provisioned)
+            return [];
+        if (entry.host.serverUrl !== null)
+            return [];
+        return JOIN_KINDS.flatMap((kind) => kind.wanted({ world, desired: entry, now: seen }));
+    });
 }
 
 ;// CONCATENATED MODULE: ./lib/plan/notes.js
@@ -34467,18 +36347,8 @@ function guardNotes(world, entries) {
     return notes;
 }
 
-;// CONCATENATED MODULE: ./lib/plan/quorum.js
-/** `floor(voters / 2) + 1`: how many healthy voters a cluster needs to write. */
-function quorumOf(voters) {
-    return Math.floor(voters / 2) + 1;
-}
-/** Voters around a step that changes their number from `before` to `after`, `healthy` of them healthy afterwards. */
-function votersOf(before, after, healthy) {
-    const quorum = quorumOf(after);
-    return { before, after, healthy, quorum, tolerance: Math.max(0, healthy - quorum) };
-}
-
 ;// CONCATENATED MODULE: ./lib/plan/make-plan.js
+
 
 
 
@@ -34497,13 +36367,13 @@ function makePlan(input, observed, intent) {
         return { cluster, base: baseCommit, changes: [], steps: [], refusals: [], notes: input.notes };
     }
     const steps = [];
-    const voters = declaredVoters(desired, observed);
     const most = MOST_STEPS_A_HOST * Math.max(1, desired.hosts.length);
     let world = { desired, observed, intent };
     let next = nextSteps(world);
     while (next.now.length > 0) {
-        for (const step of next.now)
+        for (const { step, voters } of withVoters(next.now, world)) {
             steps.push({ ...step, number: steps.length + 1, voters });
+        }
         if (steps.length > most)
             throw new Error(`the plan of ${cluster.name} does not end`);
         world = predict(next.now, world);
@@ -34518,16 +36388,41 @@ function makePlan(input, observed, intent) {
         notes: [...input.notes, ...notesOf(world)],
     };
 }
-/**
- * The voters of a plan that changes no membership. An unobserved plan counts the base's declared servers; what is
- * observed says nothing of voters yet.
- */
-function declaredVoters({ cluster, base }, observed) {
-    if (observed.observed || cluster.datastore !== 'etcd' || base?.bootstrap == null)
-        return null;
-    const voters = base.servers.length;
-    return votersOf(voters, voters, voters);
+/** Steps that may change how many voters there are, or how many of them are healthy. */
+const MOVES_VOTERS = new Set([
+    'confirm-removed',
+    'await-eviction',
+    'await-voter',
+    'start-service',
+    'stop-service',
+    'recreate-service',
+]);
+/** Each step with the voters before and after it; only those steps are predicted alone that can move them. */
+function withVoters(steps, start) {
+    let world = start;
+    let before = votersIn(world);
+    return steps.map((step) => {
+        if (!MOVES_VOTERS.has(step.action))
+            return { step, voters: around(before, before) };
+        world = predict([step], world);
+        const after = votersIn(world);
+        const voters = around(before, after);
+        before = after;
+        return { step, voters };
+    });
 }
+/** Null for SQLite, for a cluster that joins a server outside the inventory, and where no list is believed. */
+function votersIn(world) {
+    const members = new Members(world);
+    if (members.membership.kind !== 'believed' || world.desired.cluster.bootstrap === null)
+        return null;
+    return { all: members.voters.length, healthy: members.healthyVoters.length };
+}
+function around(before, after) {
+    return before === null || after === null ? null : votersOf(before.all, after.all, after.healthy);
+}
+/** Steps that go through a host without being about it. */
+const FOR_THE_CLUSTER = new Set(['snapshot', 'write-record', 'delete-record']);
 /** Hosts that need something although the inventory changed nothing for them: seen, so only where hosts were looked at. */
 function repairs({ desired, changes }, observed, steps) {
     if (!observed.observed)
@@ -34535,6 +36430,8 @@ function repairs({ desired, changes }, observed, steps) {
     const changed = new Set(changes.map((change) => change.host));
     const needing = new Map();
     for (const step of steps) {
+        if (FOR_THE_CLUSTER.has(step.action))
+            continue;
         const list = needing.get(step.host);
         if (list === undefined)
             needing.set(step.host, [step]);
@@ -34558,157 +36455,93 @@ function repairs({ desired, changes }, observed, steps) {
     });
 }
 
-// EXTERNAL MODULE: ./lib/plan/step.js
-var plan_step = __nccwpck_require__(9385);
-;// CONCATENATED MODULE: ./lib/apply.js
+;// CONCATENATED MODULE: ./lib/plan/run-rules.js
 
 
 
-
-
-
-
-const CLUSTER_ACTIONS = new Set(['drain', 'delete-node']);
-/** Looks at every host that the cluster's plan has business with. */
-async function observe(input, options) {
-    const { limit } = options;
-    const at = options.clock();
-    const entries = hostsToContact(input.desired);
-    const seen = await Promise.all(entries.map(({ host }) => limit(async () => [host.name, await options.hands.lookAt(host)])));
-    const observed = { at, observed: true, hosts: new Map(seen), nodes: null, run: { done: [] } };
-    return { ...observed, nodes: await observeNodes(input, observed, options) };
-}
-/** The cluster's Nodes through the first server that serves, where the plan needs them. */
-async function observeNodes(input, observed, options) {
-    if (!needsNodes(input.desired))
-        return null;
-    const through = spokesman({ desired: input.desired, observed });
-    return through === null ? unknown('no declared server was seen running k3s') : options.cluster.nodes(through);
+// What an apply asks about its run as a whole.
+/** Whether the lock is needed: something would be written, and there is an API to take it from. */
+function needsLock(world) {
+    if (seeWorld(world).members.through.length === 0)
+        return false;
+    return nextSteps(world).now.length > 0;
 }
 /**
- * Applies one cluster: next steps, doing them, and looking afresh in turns, until nothing is left that may be done.
- * Hosts are independent: one that fails is left as it is and the others go on. The state of each step is kept in
- * `states` by `stepKey`, beside those of other clusters: copied at every turn they would cost the square of the hosts.
+ * Whether waiting may mend what is refused: an unhealthy voter, or one still open, of a host whose k3s runs or is on
+ * its way. What nobody starts does not come back by itself.
  */
-async function applyCluster(input, observed, intent, options, states, progress) {
-    const tracker = new Tracker(makePlan(input, observed, intent), states, progress);
-    const failures = [];
-    const { limit } = options;
-    const hostByName = new Map(input.desired.hosts.map(({ host }) => [host.name, host]));
-    const hostOf = (name) => {
-        const host = hostByName.get(name);
-        if (host === undefined)
-            throw new Error(`a step on ${name}, which is no host of ${input.desired.cluster.name}`);
-        return host;
-    };
-    let world = { desired: input.desired, observed, intent };
-    let next = nextSteps(world);
-    for (;;) {
-        const lost = new Set(failures.map((failure) => failure.step.host));
-        const batches = [...byHost(next.now)].filter(([name]) => !lost.has(name));
-        if (batches.length === 0 || options.signal.aborted)
-            break;
-        const results = await Promise.all(batches.map(([name, steps]) => limit(async () => {
-            if (options.signal.aborted)
-                return null;
-            const again = steps.find((step) => tracker.isDone(step));
-            if (again !== undefined)
-                return unproved(again, world.observed.hosts.get(name));
-            tracker.set(steps, 'running');
-            const result = await carryOut(world, hostOf(name), steps, options);
-            tracker.finish(steps, result);
-            return result;
-        })));
-        const hosts = new Map(world.observed.hosts);
-        const done = [];
-        batches.forEach(([name], index) => {
-            const result = results[index];
-            if (result == null)
-                return;
-            hosts.set(name, result.observation);
-            done.push(...result.done);
-            if (result.failed !== null)
-                failures.push(result.failed);
-            else if (result.observation.kind === 'unreachable') {
-                const step = result.done.at(-1);
-                if (step !== undefined)
-                    failures.push({ step, message: result.observation.message });
-            }
-        });
-        const observed = { ...world.observed, hosts, run: { done: [...world.observed.run.done, ...done] } };
-        world = { ...world, observed: { ...observed, nodes: await observeNodes(input, observed, options) } };
-        next = nextSteps(world);
-    }
-    // A good end: what is planned still is not wanted any more, such as the deletion of a Node that went by itself. Where
-    // the Nodes cannot be seen there is a refusal.
-    if (next.now.length === 0 && next.refused.length === 0 && failures.length === 0)
-        tracker.dropRest();
-    const lost = new Set(failures.map((failure) => failure.step.host));
-    // A host that was lost on the way is a failure, not a refusal as well.
-    const refusals = next.refused.filter((refusal) => !refusal.hosts.every((host) => lost.has(host)));
-    return { plan: { ...tracker.plan, refusals, notes: [...input.notes, ...notesOf(world)] }, failures };
+function mayHeal(world, { refused }) {
+    if (!refused.some(({ code }) => code === 'unhealthy-voter' || code === 'no-quorum' || code === 'pending-change'))
+        return false;
+    const { members } = seeWorld(world);
+    if (members.membership.kind === 'split')
+        return false;
+    return world.desired.hosts.some(({ host }) => {
+        const seen = world.observed.hosts.get(host.name);
+        if (seen?.kind !== 'reached')
+            return false;
+        const state = valueOr(seen.services, null)?.k3s.state;
+        if (state !== 'running' && state !== 'restarting')
+            return false;
+        const member = members.memberOf(host);
+        return member === null ? members.membership.kind !== 'believed' : !members.healthy(member);
+    });
 }
-/** On the host itself, or, for the steps that go through the API, through the server that speaks for the cluster. */
-async function carryOut(world, host, steps, options) {
-    const [step] = steps;
-    if (step === undefined || !CLUSTER_ACTIONS.has(step.action))
-        return options.hands.carryOut(host, steps);
-    const observation = world.observed.hosts.get(host.name);
-    const through = spokesman(world);
-    if (observation === undefined || through === null)
-        throw new Error(`${step.action} of ${host.name} without a server`);
-    const message = await options.cluster.carryOut(through, step, host);
-    return message === null
-        ? { done: [step], failed: null, observation }
-        : { done: [], failed: { step, message }, observation };
+/** The record of an apply that is complete without a step, where it does not name this commit yet; else null. */
+function isDoneButForTheRecord(world) {
+    const { observed, intent, desired } = world;
+    const { record } = observed;
+    if (desired.cluster.controller !== true || intent.mode !== 'apply' || record?.kind !== 'known')
+        return null;
+    if (record.value !== null && record.value.commit === intent.head)
+        return null;
+    const through = seeWorld(world).members.through[0];
+    if (through === undefined)
+        return null;
+    return step({ host: through }, 'write-record', 'everything is as this commit declares it', { value: intent.head });
 }
-/** A step that was done and is wanted again: the host does not show what was done. */
-function unproved(step, observation) {
-    const message = `${step.action} was done, but ${step.host} does not show it; something else writes there.`;
-    if (observation === undefined)
-        throw new Error(`a step on ${step.host}, which was never looked at`);
-    return { done: [], failed: { step, message }, observation };
-}
-function byHost(steps) {
-    const batches = new Map();
-    for (const step of steps) {
-        const batch = batches.get(step.host);
-        if (batch === undefined)
-            batches.set(step.host, [step]);
-        else
-            batch.push(step);
-    }
-    return batches;
-}
-/** Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. */
+
+// EXTERNAL MODULE: ./lib/plan/step.js
+var plan_step = __nccwpck_require__(9385);
+;// CONCATENATED MODULE: ./lib/tracker.js
+
+/**
+ * Keeps the plan that is shown in step with what is done; a step that the plan did not foresee is appended. One step
+ * may be wanted twice in a run (a join URL that goes there and back): each time is a planned step of its own.
+ */
 class Tracker {
     plan;
     #states;
     #numbers = new Map();
+    #last = new Map();
     #progress;
     constructor(plan, states, progress) {
         this.plan = plan;
         this.#states = states;
         this.#progress = progress;
         for (const step of plan.steps)
-            this.#numbers.set(identity(step), step.number);
+            this.#note(step, step.number);
         progress(plan);
     }
-    isDone(step) {
-        const number = this.#numbers.get(identity(step));
-        return number !== undefined && this.#states.get((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, number)) === 'done';
+    /** It is the last thing that was done to this place, and is wanted again: the host does not show what was done. */
+    isRepeated(step) {
+        const last = this.#last.get(place(step));
+        return last !== undefined && identity(last) === identity(step);
     }
-    set(steps, state) {
-        for (const step of steps)
-            this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
+    running(steps, voters) {
+        steps.forEach((step, index) => {
+            this.#states.set(this.#key(this.#open(step, voters[index] ?? null)), 'running');
+        });
         this.#progress(this.plan);
     }
     finish(steps, result) {
         const done = new Set(result.done.map(identity));
         for (const step of steps) {
             const failed = result.failed !== null && identity(result.failed.step) === identity(step);
-            const state = failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come';
-            this.#states.set((0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, this.#number(step)), state);
+            const key = this.#key(this.#open(step, null));
+            this.#states.set(key, failed ? 'failed' : done.has(identity(step)) ? 'done' : 'to-come');
+            if (!failed && done.has(identity(step)))
+                this.#last.set(place(step), step);
         }
         this.#progress(this.plan);
     }
@@ -34723,24 +36556,345 @@ class Tracker {
         this.plan = { ...this.plan, steps: done.map((step, index) => ({ ...step, number: index + 1 })) };
         this.#numbers.clear();
         for (const step of this.plan.steps) {
-            this.#numbers.set(identity(step), step.number);
+            this.#note(step, step.number);
             this.#states.set((0,plan_step/* stepKey */.Ug)(name, step.number), 'done');
         }
         this.#progress(this.plan);
     }
-    #number(step) {
-        const found = this.#numbers.get(identity(step));
-        if (found !== undefined)
-            return found;
+    #key(number) {
+        return (0,plan_step/* stepKey */.Ug)(this.plan.cluster.name, number);
+    }
+    /** The planned step that this one is: the first of its kind that is neither done nor failed, else a new one. */
+    #open(step, voters) {
+        for (const number of this.#numbers.get(identity(step)) ?? []) {
+            const state = this.#states.get(this.#key(number));
+            if (state !== 'done' && state !== 'failed')
+                return number;
+        }
         const number = this.plan.steps.length + 1;
-        const planned = { ...step, number, voters: null };
+        const planned = { ...step, number, voters };
         this.plan = { ...this.plan, steps: [...this.plan.steps, planned] };
-        this.#numbers.set(identity(step), number);
+        this.#note(step, number);
         return number;
+    }
+    #note(step, number) {
+        const key = identity(step);
+        const numbers = this.#numbers.get(key);
+        if (numbers === undefined)
+            this.#numbers.set(key, [number]);
+        else
+            numbers.push(number);
     }
 }
 function identity(step) {
     return JSON.stringify([step.action, step.host, step.service, step.value]);
+}
+/** What a step changes: a later step there with another value takes its place. */
+function place(step) {
+    return JSON.stringify([step.action, step.host, step.service]);
+}
+
+;// CONCATENATED MODULE: ./lib/apply.js
+
+
+
+
+
+
+
+/** Looks at every host that the cluster's plan has business with; those of `known` are taken as they were seen. */
+async function observe(input, options, known = null) {
+    const { limit } = options;
+    const at = options.clock();
+    const entries = hostsToContact(input.desired);
+    const seen = await Promise.all(entries.map(({ host }) => limit(async () => [host.name, known?.hosts.get(host.name) ?? (await options.hands.lookAt(host))])));
+    const hosts = new Map(seen);
+    const run = known?.run ?? { done: [] };
+    const look = known === null || entries.some(({ host }) => !known.hosts.has(host.name))
+        ? await lookAtCluster(input, hosts, options.cluster)
+        : { servers: known.servers, nodes: known.nodes, record: known.record };
+    return { at, observed: true, hosts, ...look, run };
+}
+/**
+ * Of a cluster that nothing else has business with, one server after the other is asked for the record, until one
+ * answers. Null where there is other business, and where nobody answers or there is no record: then nothing else of it
+ * is contacted.
+ */
+async function askForRecord(input, options) {
+    const { desired } = input;
+    if (!desired.cluster.valid || hostsToContact(desired).length > 0)
+        return null;
+    const at = options.clock();
+    const hosts = new Map();
+    for (const host of desired.cluster.hosts.filter((each) => each.role === 'server')) {
+        const seen = await options.hands.lookAt(host);
+        hosts.set(host.name, seen);
+        if (!apply_runsServer(seen))
+            continue;
+        const look = await options.cluster.look([host]);
+        if (look.record?.kind === 'known')
+            return { at, observed: true, hosts, ...look, run: { done: [] } };
+    }
+    return { at, observed: true, hosts, ...apply_NOBODY, run: { done: [] } };
+}
+const apply_NOBODY = { servers: new Map(), nodes: null, record: null };
+/** What the cluster says, through every host whose k3s server service was seen to run. */
+async function lookAtCluster(input, hosts, cluster) {
+    const stays = (entry) => entry.host.role === 'server' && !entry.leaving;
+    const { hosts: entries } = input.desired;
+    const servers = [...entries.filter(stays), ...entries.filter((entry) => !stays(entry))]
+        .map((entry) => entry.host)
+        .filter((host) => apply_runsServer(hosts.get(host.name)));
+    return servers.length === 0 ? apply_NOBODY : cluster.look(servers);
+}
+function apply_runsServer(seen) {
+    return seen?.kind === 'reached' && seen.services.kind === 'known' && seen.services.value.k3s.state === 'running';
+}
+/**
+ * Applies one cluster: takes the lock, judges everything again, and then next steps, doing them, and looking afresh in
+ * turns, until nothing is left that may be done. Hosts are independent: one that fails is left as it is and the others
+ * go on. The state of each step is kept in `states` by `stepKey`, beside those of other clusters.
+ */
+async function applyCluster(first, options, states, progress) {
+    const run = new ClusterRun(first, options, states, progress);
+    try {
+        return await run.apply();
+    }
+    finally {
+        await run.release();
+    }
+}
+class ClusterRun {
+    #judged;
+    #world;
+    #lock = null;
+    #options;
+    #states;
+    #progress;
+    #failures = [];
+    constructor(first, options, states, progress) {
+        this.#judged = first;
+        this.#world = worldOf(first);
+        this.#options = options;
+        this.#states = states;
+        this.#progress = progress;
+    }
+    async release() {
+        await this.#lock?.release();
+    }
+    async apply() {
+        const { signal } = this.#options;
+        const locked = await this.#takeLock();
+        const tracker = new Tracker(makePlan(this.#judged.input, this.#judged.observed, this.#judged.intent), this.#states, this.#progress);
+        let next = nextSteps(this.#world);
+        if (locked !== null)
+            return this.#end(tracker, [...next.refused, ...locked]);
+        let healing = null;
+        for (;;) {
+            if (signal.aborted)
+                break;
+            const batches = [...byHost(next.now)].filter(([name]) => !this.#isLost(name));
+            if (batches.length > 0) {
+                healing = null;
+                const lost = await this.#lock?.lost();
+                if (lost != null) {
+                    this.#failures.push({ step: null, message: lost });
+                    break;
+                }
+                await this.#carryOut(tracker, batches);
+            }
+            else {
+                // An unhealthy voter may be on its way back.
+                healing ??= this.#options.clock() + this.#options.stepSeconds * 1000;
+                if (this.#lock === null || !mayHeal(this.#world, next) || this.#options.clock() >= healing)
+                    break;
+                await this.#options.sleep(POLL_MILLISECONDS);
+                await this.#lookAgain();
+            }
+            next = nextSteps(this.#world);
+        }
+        if (signal.aborted)
+            await this.#uncordonBegun();
+        const done = next.now.length === 0 && next.refused.length === 0 && this.#failures.length === 0;
+        // What is planned still is not wanted any more, such as the deletion of a Node that went by itself.
+        if (done)
+            tracker.dropRest();
+        if (done && !signal.aborted)
+            await this.#recordQuietly();
+        return this.#end(tracker, next.refused);
+    }
+    #end(tracker, refused) {
+        // A host that was lost on the way is a failure, not a refusal as well.
+        const refusals = refused.filter((refusal) => refusal.hosts.length === 0 || !refusal.hosts.every((host) => this.#isLost(host)));
+        const notes = [...this.#judged.input.notes, ...notesOf(this.#world)];
+        return { plan: { ...tracker.plan, refusals, notes }, failures: this.#failures };
+    }
+    #isLost(host) {
+        return this.#failures.some((failure) => failure.step?.host === host);
+    }
+    /** Takes the lock before the first write and judges again under it. Why nothing may be written, or null. */
+    async #takeLock() {
+        const { cluster, signal } = this.#options;
+        if (signal.aborted || !needsLock(this.#world))
+            return null;
+        const through = spokesmen(this.#world, null);
+        const acquired = await cluster.acquire(through);
+        switch (acquired.kind) {
+            case 'cancelled':
+                return [];
+            case 'busy':
+                this.#failures.push({ step: null, message: acquired.message });
+                return [];
+            case 'no-lock':
+                return [
+                    {
+                        code: 'no-lock',
+                        message: acquired.message,
+                        hosts: this.#judged.input.desired.cluster.hosts.map((host) => host.name),
+                    },
+                ];
+            case 'held': {
+                this.#lock = acquired.lock;
+                this.#judged = await this.#options.judge(this.#judged.input);
+                this.#world = worldOf(this.#judged);
+                if (this.#judged.input.desired.cluster.controller !== true || nextSteps(this.#world).now.length === 0)
+                    return null;
+                const why = await cluster.markStarted(spokesmen(this.#world, null), this.#facts(null));
+                if (why === null)
+                    return null;
+                this.#failures.push({ step: null, message: `The record could not be written: ${why}.` });
+                return [];
+            }
+        }
+    }
+    async #carryOut(tracker, batches) {
+        const { limit, signal } = this.#options;
+        const start = this.#world;
+        const hostByName = new Map(start.desired.hosts.map(({ host }) => [host.name, host]));
+        const results = await Promise.all(batches.map(([name, steps]) => limit(async () => {
+            if (signal.aborted)
+                return null;
+            const host = hostByName.get(name);
+            if (host === undefined)
+                throw new Error(`a step on ${name}, which is no host of ${start.desired.cluster.name}`);
+            const observation = start.observed.hosts.get(name);
+            if (observation === undefined)
+                throw new Error(`a step on ${name}, which was never looked at`);
+            const again = steps.find((step) => tracker.isRepeated(step));
+            if (again !== undefined)
+                return { done: [], failed: unproved(again), observation };
+            tracker.running(steps, withVoters(steps, start).map((each) => each.voters));
+            const result = await this.#onHost(host, steps, observation);
+            tracker.finish(steps, result);
+            return result;
+        })));
+        const hosts = new Map(start.observed.hosts);
+        const done = [];
+        batches.forEach(([name], index) => {
+            const result = results[index];
+            if (result == null)
+                return;
+            hosts.set(name, result.observation);
+            done.push(...result.done.map(({ action, host, service }) => ({ action, host, service })));
+            const last = result.done.at(-1);
+            if (result.failed !== null)
+                this.#failures.push(result.failed);
+            else if (result.observation.kind === 'unreachable' && last !== undefined && !plan_step/* CLUSTER_ACTIONS */.TV.has(last.action)) {
+                this.#failures.push({ step: last, message: result.observation.message });
+            }
+        });
+        const look = await lookAtCluster(this.#judged.input, hosts, this.#options.cluster);
+        const run = { done: [...start.observed.run.done, ...done] };
+        this.#world = { ...start, observed: { ...start.observed, at: this.#options.clock(), hosts, ...look, run } };
+    }
+    /** On the host itself, or, for the steps that go through the API, through the servers that speak for the cluster. */
+    async #onHost(host, steps, observation) {
+        const { hands, cluster } = this.#options;
+        const [step] = steps;
+        if (step === undefined || !plan_step/* CLUSTER_ACTIONS */.TV.has(step.action)) {
+            if (observation.kind !== 'reached')
+                throw new Error(`a step on ${host.name}, which was not reached`);
+            return hands.carryOut(host, steps, observation);
+        }
+        const message = await cluster.carryOut(spokesmen(this.#world, host), step, host, this.#facts(host));
+        if (message !== null)
+            return { done: [], failed: { step, message }, observation };
+        // What the cluster did shows on the host: a tombstone, a service that ended.
+        const after = observation.kind === 'reached' ? await hands.lookAt(host) : observation;
+        return { done: [step], failed: null, observation: after };
+    }
+    #facts(host) {
+        const { members } = seeAs(this.#world);
+        return {
+            member: host === null ? null : members.memberOf(host),
+            identity: members.identity,
+            voters: members.voters.map((member) => members.hostOf(member)?.host ?? null),
+            group: this.#world.desired.cluster.name,
+        };
+    }
+    async #lookAgain() {
+        const observed = await observe(this.#judged.input, this.#options);
+        this.#world = { ...this.#world, observed: { ...observed, run: this.#world.observed.run } };
+    }
+    /** A complete apply that no host needed is written down all the same. */
+    async #recordQuietly() {
+        const step = isDoneButForTheRecord(this.#world);
+        if (step === null)
+            return;
+        const through = spokesmen(this.#world, null);
+        const host = through[0];
+        if (host === undefined)
+            return;
+        if (this.#lock === null) {
+            const acquired = await this.#options.cluster.acquire(through);
+            // Somebody else applies right now, and writes what is true then.
+            if (acquired.kind !== 'held')
+                return;
+            this.#lock = acquired.lock;
+        }
+        const message = await this.#options.cluster.carryOut(through, step, host, this.#facts(host));
+        if (message !== null)
+            this.#failures.push({ step: null, message: `The record could not be written: ${message}.` });
+    }
+    /** Cancelled: a node that this run only cordoned takes work again. */
+    async #uncordonBegun() {
+        const { done } = this.#world.observed.run;
+        for (const { host } of this.#world.desired.hosts) {
+            const own = done.filter((step) => step.host === host.name);
+            const drained = own.findLastIndex((step) => step.action === 'drain');
+            if (drained < 0 || drained < own.length - 1)
+                continue;
+            const through = spokesmen(this.#world, host);
+            const step = {
+                action: 'uncordon',
+                host: host.name,
+                service: null,
+                value: null,
+                detail: 'the run was cancelled',
+            };
+            await this.#options.cluster.carryOut(through, step, host, this.#facts(host));
+        }
+    }
+}
+/** Milliseconds between two looks at a voter that may heal. */
+const POLL_MILLISECONDS = 5000;
+function worldOf({ input, intent, observed }) {
+    return { desired: input.desired, observed, intent };
+}
+/** A step that was done and is wanted again: the host does not show what was done. */
+function unproved(step) {
+    return { step, message: `${step.action} was done, but ${step.host} does not show it; something else writes there.` };
+}
+function byHost(steps) {
+    const batches = new Map();
+    for (const step of steps) {
+        const batch = batches.get(step.host);
+        if (batch === undefined)
+            batches.set(step.host, [step]);
+        else
+            batch.push(step);
+    }
+    return batches;
 }
 
 // EXTERNAL MODULE: ./lib/errors.js
@@ -35011,71 +37165,6 @@ function checkBody(kind, body, number) {
         throw new errors/* UserError */.yo(encrypted);
 }
 
-;// CONCATENATED MODULE: ./lib/plan/assume.js
-
-
-/**
- * What an unobserved plan assumes: the fleet is as the base declares and healthy. Every host is reached and
- * provisioned, the service of its role runs and the other is absent; where the base's controller is on, files and
- * override are as the base gives them and the guards are in force; where it is off, only what publishing hosts have.
- */
-function assumeBase(desired, guardsVersion) {
-    const hosts = new Map();
-    const nodes = new Map();
-    if (desired.base !== null) {
-        for (const entry of desired.hosts)
-            hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
-        for (const { nodeName } of desired.base.hosts) {
-            if (nodeName !== null)
-                nodes.set(nodeName, { ready: true, unschedulable: false, cordonedBy: null });
-        }
-    }
-    return { at: 0, observed: false, hosts, nodes: known(nodes), run: { done: [] } };
-}
-function assumeHost(desired, entry, guardsVersion) {
-    const before = entry.before;
-    const roleDirectory = before !== null && anyPublishes(desired.base) ? 'present' : 'absent';
-    const publishes = before?.publishesLabels === true;
-    return {
-        kind: 'reached',
-        provisioned: true,
-        directory: entry.host.directory,
-        roleDirectory,
-        role: fileOf(before?.roleFile ?? null),
-        joinUrl: before?.roleFile == null ? { kind: 'absent' } : fileOf(before.joinUrlFile ?? ''),
-        cluster: { kind: 'absent' },
-        guardsInstalled: publishes ? guardsVersion : null,
-        override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
-        environment: { k3s: null, 'k3s-agent': null },
-        services: known({
-            k3s: assumeService(before, before?.role === 'server', guardsVersion),
-            'k3s-agent': assumeService(before, before?.role === 'agent', guardsVersion),
-        }),
-        datastore: known(before?.role === 'server' ? (desired.base?.datastore ?? 'etcd') : 'none'),
-        tombstone: known(false),
-        setAside: known(false),
-        token: known(true),
-    };
-}
-function fileOf(text) {
-    return text === null ? { kind: 'absent' } : { kind: 'text', text };
-}
-function assumeService(before, runs, guardsVersion) {
-    const mounted = runs && before?.publishesLabels === true;
-    return {
-        state: runs ? 'running' : 'absent',
-        containerId: null,
-        restartCount: 0,
-        restartPolicy: runs ? 'unless-stopped' : null,
-        mounted,
-        configFiles: null,
-        // Provisioned with it: a container without one would be assumed to depend on the join-url file for ever.
-        joinUrlEnvironment: runs ? (before?.joinUrlFile ?? null) : null,
-        entrypoint: runs ? 'ours' : 'unknown',
-        guardsInside: mounted ? guardsVersion : null,
-    };
-}
-
 // EXTERNAL MODULE: ./lib/fleet/declared-host.js
 var declared_host = __nccwpck_require__(3111);
 ;// CONCATENATED MODULE: ./lib/plan/node-names.js
@@ -35118,18 +37207,17 @@ function reportedNames(entries, observed) {
     return new Map([...names].filter(([, name]) => owners.get(name) === 1));
 }
 
-// EXTERNAL MODULE: ./lib/plan/plan.js
-var plan_plan = __nccwpck_require__(9164);
 ;// CONCATENATED MODULE: ./lib/plan/prepare.js
 
 
 const NO_BASE = { commit: null, fleet: null, unreadable: null };
 /**
- * Puts every cluster of the head beside its base: changes, warnings, and what is desired. A base that cannot be read,
+ * Puts every cluster of the head beside its base (`baseOf`: one of its own for each cluster): changes, warnings, and what is desired. A base that cannot be read,
  * or that was invalid and so never applied, is the note `base-unreadable` and counts as none.
  */
-function prepare(head, base) {
+function prepare(head, baseOf) {
     const compared = head.clusters.map((cluster) => {
+        const base = typeof baseOf === 'function' ? baseOf(cluster.name) : baseOf;
         const found = base.fleet?.clusters.find((candidate) => candidate.name === cluster.name) ?? null;
         const why = base.unreadable ?? unusable(found, base.commit);
         const before = why === null ? found : null;
@@ -35146,7 +37234,7 @@ function prepare(head, base) {
             ? compareClusters(before, cluster)
             : { changes: [], warnings: [], leaving: [], pairs: new Map() };
         const added = cluster.hosts.filter((host) => !comparison.pairs.has(host.name));
-        return { cluster, before, notes, comparison, added };
+        return { cluster, commit: base.commit, before, notes, comparison, added };
     });
     // One host by its inventory name, node name, or machine: who leaves one cluster and is added to another has moved.
     const leaves = new Map();
@@ -35157,14 +37245,14 @@ function prepare(head, base) {
         for (const key of added.flatMap(identitiesOf))
             comes.set(key, cluster.name);
     }
-    return compared.map(({ cluster, before, notes, comparison }) => {
+    return compared.map(({ cluster, commit, before, notes, comparison }) => {
         const elsewhere = (host) => {
             const others = identitiesOf(host).flatMap((key) => [leaves.get(key), comes.get(key)]);
             return others.find((name) => name !== undefined && name !== cluster.name) ?? null;
         };
         const warned = { ...cluster, warnings: [...cluster.warnings, ...comparison.warnings] };
         const desired = desire(warned, before, comparison.pairs, comparison.leaving, elsewhere);
-        return { desired, baseCommit: before === null ? null : base.commit, changes: comparison.changes, notes };
+        return { desired, baseCommit: before === null ? null : commit, changes: comparison.changes, notes };
     });
 }
 function identitiesOf(host) {
@@ -35180,6 +37268,206 @@ function unusable(cluster, commit) {
     return `The base ${commit?.slice(0, 12) ?? ''} ${why} (${problem?.code ?? 'unknown'}), so it was never applied.`;
 }
 
+;// CONCATENATED MODULE: ./lib/judge.js
+
+
+
+/**
+ * One cluster in the light of a fresh observation: its base is the commit in its record when that is the head or an
+ * ancestor of it, else what the event gives; drift compares with the record's commit itself.
+ */
+async function judgeCluster(declared, options) {
+    const first = (await options.askForRecord(declared)) ?? (await options.observe(declared, null));
+    const record = first.record?.kind === 'known' ? first.record.value : null;
+    const input = await withBegun(await inputFor(declared, record, options), record, options);
+    const observed = input === declared ? first : await options.observe(input, first);
+    const named = withReportedNames(input, observed);
+    const relation = await relationOf(options.repository, options.intent.head, record);
+    const runsOn = await options.ownNode(named, observed);
+    return { input: named, observed, intent: { ...options.intent, relation, runsOn } };
+}
+async function inputFor(declared, record, options) {
+    const { fleets, intent, repository } = options;
+    const { name } = declared.desired.cluster;
+    if (record === null || record.commit === null)
+        return declared;
+    if (options.drift) {
+        const base = await fleets.at(record.commit);
+        return base.fleet === null ? withoutBase(declared, base) : (cluster(prepare(base.fleet, base), name) ?? declared);
+    }
+    if (options.base.kind !== 'record' || record.commit === declared.baseCommit)
+        return declared;
+    if (record.group !== name || record.repository !== intent.repository)
+        return declared;
+    if ((await repository.isAncestor(record.commit, intent.head)) !== 'yes')
+        return declared;
+    const base = await fleets.at(record.commit);
+    // Whole clusters are compared, so that a host that goes from one to another is still seen to move.
+    const all = prepare(fleets.head, (other) => (other === name ? base : fleets.base));
+    return cluster(all, name) ?? declared;
+}
+/**
+ * A commit that was begun and never completed may have brought hosts that neither head nor base know (it was reverted).
+ * They count as leaving: nobody else would take them out again.
+ */
+async function withBegun(input, record, options) {
+    const { desired } = input;
+    const begun = record?.started ?? null;
+    if (begun === null || begun === record?.commit || begun === options.intent.head || !desired.cluster.valid)
+        return input;
+    if (record?.group !== desired.cluster.name || record.repository !== options.intent.repository)
+        return input;
+    const { fleet } = await options.fleets.at(begun);
+    const then = fleet?.clusters.find((candidate) => candidate.name === desired.cluster.name);
+    if (then === undefined || then.controller !== true)
+        return input;
+    const known = new Set(desired.hosts.flatMap(({ host }) => [host.name, host.nodeName ?? '', machineOf(host)]));
+    const more = then.hosts
+        .filter((host) => ![host.name, host.nodeName ?? '', machineOf(host)].some((id) => id !== '' && known.has(id)))
+        .map((host) => ({ host, leaving: true, before: host, movedAcross: null }));
+    return more.length === 0 ? input : { ...input, desired: { ...desired, hosts: [...desired.hosts, ...more] } };
+}
+function withoutBase(declared, base) {
+    const message = `${base.unreadable ?? 'The recorded commit cannot be read.'} Nothing can be compared with it.`;
+    return { ...declared, notes: [...declared.notes, { code: 'base-unreadable', message, hosts: [] }] };
+}
+function cluster(inputs, name) {
+    return inputs.find((input) => input.desired.cluster.name === name) ?? null;
+}
+/** How the head stands to what was last started or completed (rule 12). What is not known is `unknown`. */
+async function relationOf(repository, head, record) {
+    const last = [...new Set([record?.started ?? null, record?.commit ?? null])].filter((commit) => commit !== null);
+    if (last.length === 0)
+        return 'none';
+    const relations = await Promise.all(last.map((commit) => relationTo(repository, head, commit)));
+    const worst = ['behind', 'unknown', 'diverged', 'forward', 'same'];
+    return worst.find((relation) => relations.includes(relation)) ?? 'unknown';
+}
+async function relationTo(repository, head, commit) {
+    if (commit === head)
+        return 'same';
+    const [behind, forward] = [await repository.isAncestor(head, commit), await repository.isAncestor(commit, head)];
+    if (behind === 'yes')
+        return 'behind';
+    if (forward === 'yes')
+        return 'forward';
+    return behind === 'unknown' || forward === 'unknown' ? 'unknown' : 'diverged';
+}
+
+;// CONCATENATED MODULE: ./lib/plan/assume.js
+
+
+/** The identity and the commit that stand for those of a fleet that nobody looked at. */
+const ASSUMED = 'assumed';
+/**
+ * What an unobserved plan assumes: the fleet is as the base declares and healthy. Every host is reached and
+ * provisioned, the service of its role runs and the other is absent, every declared server votes in one cluster; where
+ * the base's controller is on, there is a complete record, files and override are as the base gives them and the guards
+ * are in force; where it is off, only what publishing hosts have.
+ */
+function assumeBase(desired, guardsVersion) {
+    const hosts = new Map();
+    const nodes = new Map();
+    const { base } = desired;
+    if (base !== null) {
+        for (const entry of desired.hosts)
+            hosts.set(entry.host.name, assumeHost(desired, entry, guardsVersion));
+        for (const host of base.hosts)
+            nodes.set(nodeName(host), assumeNode(host, base));
+    }
+    const adopted = base?.controller === true;
+    const record = {
+        commit: ASSUMED,
+        started: ASSUMED,
+        repository: '',
+        group: desired.cluster.name,
+        identity: ASSUMED,
+        run: '',
+    };
+    return {
+        at: 0,
+        observed: false,
+        hosts,
+        servers: assumeServers(desired),
+        nodes: known(nodes),
+        record: known(adopted ? record : null),
+        run: { done: [] },
+    };
+}
+function nodeName(host) {
+    return host.nodeName ?? host.name;
+}
+/** Every declared server of the base that still is an entry answers and lists all of them. */
+function assumeServers({ base, hosts }) {
+    if (base === null || base.bootstrap === null)
+        return new Map();
+    const members = base.hosts.filter((host) => host.role === 'server').map(assumeMember);
+    const list = base.datastore === 'etcd' ? known(members) : unknown('a cluster on SQLite has no members');
+    const server = { identity: known(ASSUMED), members: list, ready: known(true) };
+    return new Map(hosts.flatMap(({ host, before }) => (before?.role === 'server' ? [[host.name, server]] : [])));
+}
+function assumeMember(host) {
+    return { name: `${nodeName(host)}-00000000`, nodeName: nodeName(host), addresses: [], learner: false };
+}
+function assumeNode(host, base) {
+    if (host.role !== 'server')
+        return PLAIN_NODE;
+    if (base.datastore !== 'etcd')
+        return { ...PLAIN_NODE, serverTraces: true };
+    const memberName = assumeMember(host).name;
+    return { ...PLAIN_NODE, etcdLabel: true, isVoter: true, memberName, serverTraces: true };
+}
+function assumeHost(desired, entry, guardsVersion) {
+    const before = entry.before;
+    const roleDirectory = before !== null && anyPublishes(desired.base) ? 'present' : 'absent';
+    const publishes = before?.publishesLabels === true;
+    return {
+        kind: 'reached',
+        provisioned: true,
+        directory: entry.host.directory,
+        roleDirectory,
+        role: fileOf(before?.roleFile ?? null),
+        joinUrl: before?.roleFile == null ? { kind: 'absent' } : fileOf(before.joinUrlFile ?? ''),
+        cluster: fileOf(before?.roleFile === 'server' ? ASSUMED : null),
+        guardsInstalled: publishes ? guardsVersion : null,
+        override: { placed: publishes ? 'ours' : 'absent', listed: publishes },
+        environment: { k3s: null, 'k3s-agent': null },
+        services: known({
+            k3s: assumeService(before, before?.role === 'server', guardsVersion),
+            'k3s-agent': assumeService(before, before?.role === 'agent', guardsVersion),
+        }),
+        datastore: known(before?.role === 'server' ? (desired.base?.datastore ?? 'etcd') : 'none'),
+        tombstone: known(false),
+        setAside: known(false),
+        token: known(true),
+        keptPolicy: { kind: 'absent' },
+        oneFileSystem: known(true),
+        passwordShared: known(true),
+        tlsSans: before?.role === 'server' ? before.tlsSans.join(' ') : null,
+        unsteerable: null,
+    };
+}
+function fileOf(text) {
+    return text === null ? { kind: 'absent' } : { kind: 'text', text };
+}
+function assumeService(before, runs, guardsVersion) {
+    const mounted = runs && before?.publishesLabels === true;
+    return {
+        state: runs ? 'running' : 'absent',
+        containerId: null,
+        restartCount: 0,
+        restartPolicy: runs ? 'unless-stopped' : null,
+        mounted,
+        configFiles: null,
+        // Provisioned with it: a container without one would be assumed to depend on the join-url file for ever.
+        joinUrlEnvironment: runs ? (before?.joinUrlFile ?? null) : null,
+        entrypoint: runs ? 'ours' : 'unknown',
+        guardsInside: mounted ? guardsVersion : null,
+    };
+}
+
+// EXTERNAL MODULE: ./lib/plan/plan.js
+var plan = __nccwpck_require__(9164);
 // EXTERNAL MODULE: ./lib/fleet/declare.js + 1 modules
 var fleet_declare = __nccwpck_require__(9155);
 ;// CONCATENATED MODULE: ./lib/fleet/inventory/text.js
@@ -39867,6 +42155,17 @@ async function readFleets(repository, head, base, settings, logger, mask) {
         const as = (layout) => (0,fleet_declare/* declareFleet */.Lm)(snapshot.commit, inventory, settings.clusterGroups, { ...settings, layout });
         return { fleet: as(settings.layout), explained, as };
     };
+    const readBase = async (commit) => {
+        try {
+            const [snapshot] = await repository.snapshot([commit], wanted);
+            return { commit, fleet: declare(present(snapshot)).fleet, unreadable: null };
+        }
+        catch (error) {
+            if (!(error instanceof repository_source/* CommitError */.k))
+                throw error;
+            return { ...NO_BASE, unreadable: error.message };
+        }
+    };
     const together = (declared, base) => {
         const vanished = settings.layout === 'auto' && base.fleet !== null && (0,fleet_declare/* vanishedIntoGroups */.Rm)(declared.fleet, base.fleet);
         const fleet = vanished ? declared.as('ordered') : declared.fleet;
@@ -39875,7 +42174,15 @@ async function readFleets(repository, head, base, settings, logger, mask) {
             const reason = vanished ? 'the base has it, and the head lost its group' : fleet.layout.reason;
             logger.info(`Layout ${fleet.layout.kind}: ${reason}.`);
         }
-        return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null };
+        const read = new Map([[fleet.commit, { commit: fleet.commit, fleet, unreadable: null }]]);
+        if (base.commit !== null)
+            read.set(base.commit, base);
+        const at = async (commit) => {
+            const known = read.get(commit) ?? (await readBase(commit));
+            read.set(commit, known);
+            return known;
+        };
+        return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null, at };
     };
     if (found.commit === null || found.commit === headCommit) {
         const [snapshot] = await repository.snapshot([headCommit], wanted);
@@ -39922,7 +42229,7 @@ async function resolveBase(repository, base, head) {
             return { commit: null, unreadable: why };
         }
         case 'record':
-            // No record is kept yet; what stands in for it counts when it is known to be an ancestor.
+            // What stands in for a record that was not read yet counts when it is known to be an ancestor.
             return at(base.orElse.kind === 'ancestor' ? await knownAncestor(repository, base.orElse.sha, head) : null);
     }
 }
@@ -40594,39 +42901,157 @@ function once(make) {
 }
 
 ;// CONCATENATED MODULE: ./lib/cluster/kubectl.js
-// The first line of the data is the Docker context, the second the container, each further one an argument.
+// The data: the program, the Docker context, the container (empty: natively), `-i` or nothing, how many arguments, each of them on a
+// line of its own, and then what kubectl reads. `read` takes no more than its line, so kubectl gets exactly the rest, or nothing.
 const SCRIPT = `
+IFS= read -r program
 IFS= read -r context
 IFS= read -r container
+IFS= read -r input
+IFS= read -r count
 set --
-while IFS= read -r argument; do set -- "$@" "$argument"; done
-if [ -n "$context" ]; then
-  exec docker --context "$context" exec "$container" kubectl "$@" </dev/null
+while [ "$count" -gt 0 ]; do
+  IFS= read -r argument
+  set -- "$@" "$argument"
+  count=$((count - 1))
+done
+if [ -z "$container" ]; then
+  [ "$program" = k3s ] || set -- "$program" "$@"
+  exec k3s "$@"
 fi
-exec docker exec "$container" kubectl "$@" </dev/null
+if [ -n "$context" ]; then
+  exec docker --context "$context" exec $input "$container" "$program" "$@"
+fi
+exec docker exec $input "$container" "$program" "$@"
 `;
-/** kubectl inside the running k3s container of a Compose server host. */
+// The data: the Docker context, the container, how many questions, and for each how many arguments and the arguments.
+// The answers: a line with exit status and length in bytes, then so many bytes. What a failure said is asked for again:
+// a warning beside a good answer must not get into it.
+const SCRIPT_FOR_ALL = `
+IFS= read -r context
+IFS= read -r container
+IFS= read -r questions
+ask() {
+  if [ -z "$container" ]; then k3s kubectl "$@"
+  elif [ -n "$context" ]; then docker --context "$context" exec "$container" kubectl "$@"
+  else docker exec "$container" kubectl "$@"
+  fi </dev/null
+}
+while [ "$questions" -gt 0 ]; do
+  questions=$((questions - 1))
+  IFS= read -r count
+  set --
+  while [ "$count" -gt 0 ]; do
+    IFS= read -r argument
+    set -- "$@" "$argument"
+    count=$((count - 1))
+  done
+  said=$(ask "$@" 2>/dev/null && echo .)
+  status=$?
+  if [ "$status" -eq 0 ]; then said=\${said%.}; else said=$(ask "$@" 2>&1 >/dev/null | tail -n 1); fi
+  length=$(printf %s "$said" | wc -c)
+  printf '%s %s\n%s\n' "$status" "$length" "$said"
+done
+`;
+/** kubectl of a server host: inside its running k3s container, or natively `k3s kubectl`. */
 function kubectlOn(connection, host) {
-    return {
-        async run(args, seconds) {
-            const lines = [host.dockerContext ?? '', host.containers.k3s, ...args];
-            if (lines.some((line) => /[\r\n\0]/.test(line)))
-                return { kind: 'failed', why: 'an argument with a line break' };
-            const result = await connection.run(SCRIPT, lines.map((line) => `${line}\n`).join(''), seconds);
-            switch (result.kind) {
-                case 'done':
-                    return { kind: 'answered', text: result.stdout };
-                case 'exited':
-                    return {
-                        kind: 'failed',
-                        why: `kubectl on ${host.name}: ${oneLine(result.stderr) || `exit status ${result.code}`}`,
-                    };
-                case 'unreachable':
-                    return { kind: 'failed', why: `${host.name} (${result.class}): ${result.message}` };
-                case 'timed-out':
-                    return { kind: 'failed', why: `kubectl on ${host.name} gave no answer within ${result.seconds} seconds` };
+    const place = host.runtime === 'native' ? ['', ''] : [host.dockerContext ?? '', host.containers.k3s];
+    const ask = async (program, args, seconds, input) => {
+        const lines = [program, ...place, input === undefined ? '' : '-i', String(args.length), ...args];
+        if (lines.some((line) => /[\r\n\0]/.test(line)))
+            return { kind: 'failed', why: 'an argument with a line break' };
+        if (input?.includes('\0'))
+            return { kind: 'failed', why: 'an input with a NUL' };
+        const data = `${lines.map((line) => `${line}\n`).join('')}${input ?? ''}`;
+        const result = await connection.run(SCRIPT, data, seconds);
+        switch (result.kind) {
+            case 'done':
+                return { kind: 'answered', text: result.stdout };
+            case 'exited': {
+                const why = oneLine(result.stderr) || `exit status ${result.code}`;
+                return { kind: 'failed', why: `${program} on ${host.name}: ${why}` };
             }
-        },
+            case 'unreachable':
+                return { kind: 'failed', why: `${host.name} (${result.class}): ${result.message}` };
+            case 'timed-out':
+                return { kind: 'failed', why: `${program} on ${host.name} gave no answer within ${result.seconds} seconds` };
+        }
+    };
+    const askAll = async (questions, seconds) => {
+        const lines = [...place, String(questions.length), ...questions.flatMap((args) => [String(args.length), ...args])];
+        const all = (why) => questions.map(() => ({ kind: 'failed', why }));
+        if (lines.some((line) => /[\r\n\0]/.test(line)))
+            return all('an argument with a line break');
+        const result = await connection.run(SCRIPT_FOR_ALL, lines.map((line) => `${line}\n`).join(''), seconds);
+        switch (result.kind) {
+            case 'done':
+                return answersIn(Buffer.from(result.stdout), questions.length, host.name);
+            case 'exited':
+                return all(`kubectl on ${host.name}: ${oneLine(result.stderr) || `exit status ${result.code}`}`);
+            case 'unreachable':
+                return all(`${host.name} (${result.class}): ${result.message}`);
+            case 'timed-out':
+                return all(`kubectl on ${host.name} gave no answer within ${result.seconds} seconds`);
+        }
+    };
+    return {
+        run: (args, seconds, input) => ask('kubectl', args, seconds, input),
+        runAll: askAll,
+        k3s: (args, seconds) => ask('k3s', args, seconds),
+    };
+}
+function answersIn(bytes, count, host) {
+    const answers = [];
+    let at = 0;
+    while (answers.length < count) {
+        const end = bytes.indexOf('\n', at);
+        const match = end < 0 ? null : /^(\d{1,3}) +(\d{1,9})$/.exec(bytes.subarray(at, end).toString('latin1'));
+        if (match === null) {
+            answers.push({ kind: 'failed', why: `kubectl on ${host} did not answer` });
+            continue;
+        }
+        const text = bytes.subarray(end + 1, end + 1 + Number(match[2])).toString('utf8');
+        at = end + 2 + Number(match[2]);
+        const why = `kubectl on ${host}: ${oneLine(text) || `exit status ${match[1]}`}`;
+        answers.push(match[1] === '0' ? { kind: 'answered', text } : { kind: 'failed', why });
+    }
+    return answers;
+}
+/** A kubectl that has the answers to these questions already, and asks for everything else. */
+async function askedBefore(kubectl, questions, seconds) {
+    const answers = await kubectl.runAll(questions, seconds);
+    const known = new Map(questions.map((args, index) => [JSON.stringify(args), answers[index]]));
+    return {
+        ...kubectl,
+        run: async (args, limit, input) => (input === undefined ? known.get(JSON.stringify(args)) : undefined) ?? kubectl.run(args, limit, input),
+    };
+}
+/**
+ * One kubectl that asks several servers of one cluster in turn until one answers, beginning with the one that answered
+ * last: what is held through the API outlives the server it was taken through. `candidates` is asked at every call, so
+ * a server that joins or leaves in between counts. The caller vouches that they serve one identity. What failed may
+ * have been done: only what may be done twice (reads, and writes with a resourceVersion) may go through it.
+ */
+function kubectlOnAny(candidates) {
+    let last = null;
+    const askAny = async (ask) => {
+        const all = candidates();
+        const first = all.filter((one) => one === last);
+        const reasons = [];
+        for (const one of [...first, ...all.filter((other) => other !== last)]) {
+            const answer = await ask(one);
+            if (answer.kind === 'answered') {
+                last = one;
+                return answer;
+            }
+            reasons.push(answer.why);
+        }
+        return { kind: 'failed', why: reasons.length === 0 ? 'there is no server to ask' : reasons.join('; ') };
+    };
+    return {
+        run: (args, seconds, input) => askAny((one) => one.run(args, seconds, input)),
+        runAll: (questions, seconds) => Promise.all(questions.map((args) => askAny((one) => one.run(args, seconds)))),
+        k3s: (args, seconds) => askAny((one) => one.k3s(args, seconds)),
     };
 }
 function oneLine(text) {
@@ -40637,14 +43062,60 @@ function oneLine(text) {
         ?.slice(0, 300) ?? '');
 }
 
+;// CONCATENATED MODULE: ./lib/cluster/json.js
+/** The value at a path of keys in parsed JSON; undefined where there is none. Own keys only. */
+function json_at(value, ...keys) {
+    let found = value;
+    for (const key of keys) {
+        if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key))
+            return undefined;
+        found = found[key];
+    }
+    return found;
+}
+/** The string at a path of keys in parsed JSON; null where there is none, or something else. */
+function stringAt(value, ...keys) {
+    const found = json_at(value, ...keys);
+    return typeof found === 'string' ? found : null;
+}
+/** Parsed JSON, or undefined for a text that is none. */
+function json_parseJson(text) {
+    try {
+        return JSON.parse(text);
+    }
+    catch {
+        return undefined;
+    }
+}
+
 ;// CONCATENATED MODULE: ./lib/cluster/nodes.js
+
 
 /** Our cordon carries the run that made it: whoever finds it on a node that no step needs may lift it. */
 const CORDON_ANNOTATION = 'fleet-role/cordoned-by';
 const ASK_SECONDS = 30;
+const NODES_QUESTION = ['get', 'nodes', '-o', 'json', '--request-timeout=10s'];
+/** k3s's own names on a Node (facts 1.1, 3.4, 3.6). Nobody else here knows them. */
+const ETCD_LABEL = 'node-role.kubernetes.io/etcd';
+const SERVER_LABELS = ['node-role.kubernetes.io/control-plane', ETCD_LABEL, 'node-role.kubernetes.io/master'];
+const PREFIX = 'etcd.k3s.cattle.io/';
+const REMOVE = `${PREFIX}remove`;
+const REMOVED_NAME = `${PREFIX}removed-node-name`;
+const MEMBER_NAME = `${PREFIX}node-name`;
+const MEMBER_ADDRESS = `${PREFIX}node-address`;
+/** What a node that was a server keeps, beside its labels. */
+const SERVER_ANNOTATIONS = [
+    REMOVE,
+    REMOVED_NAME,
+    MEMBER_NAME,
+    MEMBER_ADDRESS,
+    `${PREFIX}local-snapshots-timestamp`,
+    `${PREFIX}s3-snapshots-timestamp`,
+    'k3s.io/encryption-config-hash',
+];
 /** The cluster's Nodes by name; unknown when the API does not answer or answers nonsense. */
 async function readNodes(kubectl) {
-    const answer = await kubectl.run(['get', 'nodes', '-o', 'json', '--request-timeout=10s'], ASK_SECONDS);
+    const answer = await kubectl.run(NODES_QUESTION, ASK_SECONDS);
     if (answer.kind === 'failed')
         return unknown(answer.why);
     const items = itemsOf(answer.text);
@@ -40655,13 +43126,35 @@ async function readNodes(kubectl) {
         const name = stringAt(item, 'metadata', 'name');
         if (name === null)
             return unknown('the list of Nodes holds one without a name');
-        const conditions = nodes_at(item, 'status', 'conditions');
-        const ready = Array.isArray(conditions) &&
-            conditions.some((condition) => nodes_at(condition, 'type') === 'Ready' && nodes_at(condition, 'status') === 'True');
-        const cordonedBy = stringAt(item, 'metadata', 'annotations', CORDON_ANNOTATION);
-        nodes.set(name, { ready, unschedulable: nodes_at(item, 'spec', 'unschedulable') === true, cordonedBy });
+        nodes.set(name, nodeIn(item));
     }
     return known(nodes);
+}
+function nodeIn(item) {
+    const condition = (type) => {
+        const all = json_at(item, 'status', 'conditions');
+        const found = Array.isArray(all) ? all.find((each) => json_at(each, 'type') === type) : undefined;
+        return stringAt(found, 'status');
+    };
+    const annotation = (name) => stringAt(item, 'metadata', 'annotations', name);
+    const label = (name) => json_at(item, 'metadata', 'labels', name) !== undefined;
+    const addresses = json_at(item, 'status', 'addresses');
+    const internal = Array.isArray(addresses) ? addresses.find((each) => json_at(each, 'type') === 'InternalIP') : undefined;
+    const isVoter = condition('EtcdIsVoter');
+    return {
+        ready: condition('Ready') === 'True',
+        unschedulable: json_at(item, 'spec', 'unschedulable') === true,
+        cordonedBy: annotation(CORDON_ANNOTATION),
+        etcdLabel: label(ETCD_LABEL),
+        isVoter: isVoter === null ? null : isVoter === 'True',
+        memberName: annotation(MEMBER_NAME),
+        memberAddress: annotation(MEMBER_ADDRESS),
+        removedName: annotation(REMOVED_NAME),
+        removeAsked: annotation(REMOVE)?.toLowerCase() === 'true',
+        serverTraces: SERVER_LABELS.some(label) || SERVER_ANNOTATIONS.some((name) => annotation(name) !== null),
+        internalAddress: stringAt(internal, 'address'),
+        version: stringAt(item, 'status', 'nodeInfo', 'kubeletVersion'),
+    };
 }
 /**
  * Cordons the Node, waits for its runner pods (`how: wait`), then evicts what else runs there. Null when it is done,
@@ -40737,26 +43230,916 @@ async function tell(kubectl, args) {
 }
 /** The `items` of a Kubernetes list in JSON, or null. */
 function itemsOf(text) {
-    try {
-        const items = nodes_at(JSON.parse(text), 'items');
-        return Array.isArray(items) ? items : null;
+    const items = json_at(json_parseJson(text), 'items');
+    return Array.isArray(items) ? items : null;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/members.js
+
+/**
+ * Asks k3s to remove the node's member, in one patch that clears `removed-node-name` with it: a stale one makes k3s
+ * swallow the request (fact 1.7). What the Node lacks of the label and the annotations by which k3s finds the member
+ * (fact 1.2) comes from the member list. Null when it is asked, which proves nothing; else why not.
+ */
+async function members_removeMember(kubectl, node, member) {
+    const nodes = await readNodes(kubectl);
+    if (nodes.kind === 'unknown')
+        return nodes.why;
+    const seen = nodes.value.get(node);
+    if (seen === undefined)
+        return `The cluster has no Node ${node}, and k3s finds a member by its Node.`;
+    const annotations = { [REMOVE]: 'true', [REMOVED_NAME]: null };
+    if (seen.memberName === null || seen.memberAddress === null || seen.memberName !== member?.name) {
+        const address = member?.addresses[0];
+        if (member === null || address === undefined)
+            return `No member list says which member ${node} is.`;
+        annotations[MEMBER_NAME] = member.name;
+        annotations[MEMBER_ADDRESS] = address;
     }
-    catch {
+    const labels = seen.etcdLabel ? {} : { labels: { [ETCD_LABEL]: 'true' } };
+    return patchNode(kubectl, node, { ...labels, annotations });
+}
+/** Takes a removal that was asked for back, as long as k3s has not acted on it. Null when it is done, else why not. */
+function cancelRemoval(kubectl, node) {
+    return patchNode(kubectl, node, { annotations: { [REMOVE]: null } });
+}
+/** Clears what an earlier removal left, so that the next one is not swallowed. Null when it is done, else why not. */
+function clearStaleRemoval(kubectl, node) {
+    return patchNode(kubectl, node, { annotations: { [REMOVE]: null, [REMOVED_NAME]: null } });
+}
+/** Takes the labels and annotations of a server from the Node, in one patch. Null when it is done, else why not. */
+function clearServerTraces(kubectl, node) {
+    const nothing = (names) => Object.fromEntries(names.map((name) => [name, null]));
+    return patchNode(kubectl, node, { labels: nothing(SERVER_LABELS), annotations: nothing(SERVER_ANNOTATIONS) });
+}
+/** Deletes the node's password secret (fact 4.7). Null when there is none any more, else why not. */
+function members_clearPassword(kubectl, node) {
+    const secret = `${node.toLowerCase()}.node-password.k3s`;
+    return tell(kubectl, ['delete', 'secret', secret, '--namespace=kube-system', '--ignore-not-found']);
+}
+/** Saves the datastore beside the others of the server that is asked. Null when it is done, else why not. */
+async function saveSnapshot(kubectl, seconds) {
+    const answer = await kubectl.k3s(['etcd-snapshot', 'save', '--name', 'fleet-role'], seconds);
+    return answer.kind === 'failed' ? answer.why : null;
+}
+function patchNode(kubectl, node, metadata) {
+    return tell(kubectl, ['patch', 'node', node, '--type=merge', '--patch', JSON.stringify({ metadata })]);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/identity.js
+
+
+const identity_ASK_SECONDS = 30;
+const REQUEST_TIMEOUT = '--request-timeout=10s';
+const IDENTITY_QUESTION = ['get', 'namespace', 'kube-system', '-o', 'json', REQUEST_TIMEOUT];
+const READY_QUESTION = ['get', '--raw', '/readyz', REQUEST_TIMEOUT];
+const MEMBERS_QUESTION = ['get', '--raw', '/db/info', REQUEST_TIMEOUT];
+/** Characters. A member takes a few hundred. */
+const LIST_LIMIT = 256 * 1024;
+/** The UID of the namespace kube-system: which cluster answers (fact 6.1). */
+async function readIdentity(kubectl) {
+    const answer = await kubectl.run(IDENTITY_QUESTION, identity_ASK_SECONDS);
+    if (answer.kind === 'failed')
+        return unknown(answer.why);
+    const namespace = json_parseJson(answer.text);
+    const uid = stringAt(namespace, 'metadata', 'uid');
+    const right = json_at(namespace, 'kind') === 'Namespace' && json_at(namespace, 'metadata', 'name') === 'kube-system';
+    if (!right || uid === null || !isIdentity(uid)) {
+        return unknown('the namespace kube-system is not what Kubernetes answers');
+    }
+    return known(uid);
+}
+/** Whether a text can be an identity: one word that is safe in a file, a ConfigMap and a message. */
+function isIdentity(text) {
+    return /^[A-Za-z0-9][A-Za-z0-9-]{0,63}$/.test(text);
+}
+/**
+ * True when the answering server's API says that it is ready. It says "not ready" and "no answer" the same way, so
+ * everything but the one word is unknown.
+ */
+async function readReady(kubectl) {
+    const answer = await kubectl.run(READY_QUESTION, identity_ASK_SECONDS);
+    if (answer.kind === 'failed')
+        return unknown(answer.why);
+    return answer.text.trim() === 'ok' ? known(true) : unknown('/readyz does not answer ok');
+}
+/** The member list that the answering server serves. On a cluster without etcd there is none: unknown. */
+async function readMembers(kubectl) {
+    const answer = await kubectl.run(MEMBERS_QUESTION, identity_ASK_SECONDS);
+    return answer.kind === 'failed' ? unknown(answer.why) : parseMembers(answer.text);
+}
+/**
+ * The members in the text of `/db/info`, in its order. A list that is empty, names a member twice, or holds anything
+ * that etcd does not write is unknown as a whole: half a list would be read as members that are gone.
+ */
+function parseMembers(text) {
+    if (text.length > LIST_LIMIT)
+        return unknown('the member list is too long to be one');
+    const listed = json_at(json_parseJson(markNumbers(text)), 'members');
+    if (!Array.isArray(listed))
+        return unknown('/db/info holds no member list');
+    if (listed.length === 0)
+        return unknown('the member list is empty');
+    const members = [];
+    const ids = new Set();
+    for (const entry of listed) {
+        const found = memberOf(entry);
+        if (found === null)
+            return unknown('the member list is not what etcd writes');
+        if (ids.has(found.id))
+            return unknown(`the member list names member ${found.id} twice`);
+        ids.add(found.id);
+        members.push(found.member);
+    }
+    return known(members);
+}
+/** k3s names a member after its node and eight hexadecimal digits (fact 1.1). */
+const identity_MEMBER_NAME = /^(.+)-[0-9a-f]{8}$/;
+/** A member, and its id: the decimal digits of an unsigned 64-bit number, which a JavaScript number would round. */
+function memberOf(entry) {
+    const id = stringAt(entry, 'ID', 'digits');
+    const name = json_at(entry, 'name') ?? '';
+    const learner = json_at(entry, 'isLearner') ?? false;
+    const peerUrls = texts(json_at(entry, 'peerURLs'));
+    if (id === null || !/^[1-9][0-9]{0,19}$/.test(id) || typeof name !== 'string' || typeof learner !== 'boolean') {
         return null;
     }
+    if (peerUrls === null || texts(json_at(entry, 'clientURLs')) === null)
+        return null;
+    const nodeName = identity_MEMBER_NAME.exec(name)?.[1] ?? null;
+    return { id, member: { name, nodeName, addresses: peerUrls.flatMap(identity_hostOf), learner } };
 }
-function nodes_at(value, ...keys) {
-    let found = value;
-    for (const key of keys) {
-        if (typeof found !== 'object' || found === null)
-            return undefined;
-        found = found[key];
+/** The host of a peer URL, without brackets; none where it is no URL. */
+function identity_hostOf(url) {
+    return URL.canParse(url) ? [new URL(url).hostname.replace(/^\[|\]$/g, '')] : [];
+}
+/** A list of strings; etcd writes an empty one as null or leaves it out. */
+function texts(value) {
+    if (value === undefined || value === null)
+        return [];
+    return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value : null;
+}
+/** The same JSON with `{"digits":"N"}` for every number N. Strings are stepped over whole, digits in them stay. */
+function markNumbers(json) {
+    return json.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*/g, (token) => token.startsWith('"') ? token : `{"digits":"${token}"}`);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/stored-object.js
+
+
+
+/** Lease and record have one name, beside each other. */
+const NAMESPACE = 'kube-system';
+const stored_object_NAME = 'fleet-role';
+/** Less than the 15 s between two renewals of the lease, with room for a second question. */
+const stored_object_REQUEST_TIMEOUT = '--request-timeout=5s';
+/** kubectl may ask the API what it serves before it asks the question; each request has its own limit. */
+const stored_object_ASK_SECONDS = 15;
+/** The arguments that ask for the object of a kind. */
+function questionFor({ resource }) {
+    return ['get', resource, stored_object_NAME, `--namespace=${NAMESPACE}`, '--ignore-not-found', '-o', 'json', stored_object_REQUEST_TIMEOUT];
+}
+/**
+ * The object of this kind. Null only when the API itself says that there is none: `--ignore-not-found` makes kubectl
+ * say so by no output and exit status 0. It says the same of any 404, also one that no Kubernetes wrote (MEASURED,
+ * kubectl 1.32), so that is believed only from an API that shows the namespace right after.
+ */
+async function readStored(kubectl, kind) {
+    const answer = await kubectl.run(questionFor(kind), stored_object_ASK_SECONDS);
+    if (answer.kind === 'failed')
+        return unknown(answer.why);
+    if (answer.text.trim() === '') {
+        const identity = await readIdentity(kubectl);
+        return identity.kind === 'unknown' ? identity : known(null);
     }
-    return found;
+    const stored = storedIn(answer.text, kind);
+    return stored === null ? unknown(`the ${nameOf(kind)} is not what Kubernetes answers`) : known(stored);
 }
-function stringAt(value, ...keys) {
-    const found = nodes_at(value, ...keys);
-    return typeof found === 'string' ? found : null;
+/**
+ * Creates the object (`resourceVersion` null) or replaces that version of it; `content` is what stands beside its
+ * metadata. The outcome is told by what the API has afterwards and not by kubectl's words: after a failure the object
+ * is read again. `isWritten` tells our content from anybody else's.
+ */
+async function writeStored(kubectl, kind, content, resourceVersion, isWritten) {
+    if (resourceVersion === '')
+        throw new Error(`a replace of the ${nameOf(kind)} without a resourceVersion`);
+    const { apiVersion, kind: name } = kind;
+    const metadata = { name: stored_object_NAME, namespace: NAMESPACE, ...(resourceVersion === null ? {} : { resourceVersion }) };
+    const answer = await kubectl.run(
+    // Unless told not to, kubectl fetches the API's whole schema before each write.
+    [resourceVersion === null ? 'create' : 'replace', '-f', '-', '-o', 'json', '--validate=false', stored_object_REQUEST_TIMEOUT], stored_object_ASK_SECONDS, `${JSON.stringify({ apiVersion, kind: name, metadata, ...content })}\n`);
+    if (answer.kind === 'answered') {
+        const stored = storedIn(answer.text, kind);
+        if (stored !== null && isWritten(stored.json)) {
+            return { kind: 'written', resourceVersion: stored.resourceVersion };
+        }
+    }
+    const why = answer.kind === 'failed' ? answer.why : `the answer to ${nameOf(kind)} is not what Kubernetes answers`;
+    const now = await readStored(kubectl, kind);
+    if (now.kind === 'unknown')
+        return { kind: 'failed', why };
+    // Nothing there: our create did not happen, or what we wanted to replace is gone.
+    if (now.value === null)
+        return resourceVersion === null ? { kind: 'failed', why } : { kind: 'conflict' };
+    const { json, resourceVersion: version } = now.value;
+    if (isWritten(json))
+        return { kind: 'written', resourceVersion: version };
+    return version === resourceVersion ? { kind: 'failed', why } : { kind: 'conflict' };
+}
+/** Deletes the object. Null when the API has none afterwards, else why not. */
+async function deleteStored(kubectl, kind) {
+    const answer = await kubectl.run([
+        ...['delete', kind.resource, stored_object_NAME, `--namespace=${NAMESPACE}`],
+        ...['--ignore-not-found', '--wait=false', stored_object_REQUEST_TIMEOUT],
+    ], stored_object_ASK_SECONDS);
+    const now = await readStored(kubectl, kind);
+    if (now.kind === 'known' && now.value === null)
+        return null;
+    if (answer.kind === 'failed')
+        return answer.why;
+    return now.kind === 'unknown' ? now.why : `the ${nameOf(kind)} is still there`;
+}
+function storedIn(text, kind) {
+    const json = json_parseJson(text);
+    const resourceVersion = stringAt(json, 'metadata', 'resourceVersion');
+    const right = json_at(json, 'kind') === kind.kind &&
+        json_at(json, 'apiVersion') === kind.apiVersion &&
+        json_at(json, 'metadata', 'name') === stored_object_NAME &&
+        json_at(json, 'metadata', 'namespace') === NAMESPACE;
+    return right && resourceVersion !== null && resourceVersion !== '' ? { resourceVersion, json } : null;
+}
+function nameOf(kind) {
+    return `${kind.kind} ${NAMESPACE}/${stored_object_NAME}`;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/record.js
+
+
+
+
+const CONFIG_MAP = { resource: 'configmaps', apiVersion: 'v1', kind: 'ConfigMap' };
+const RECORD_QUESTION = questionFor(CONFIG_MAP);
+/** How often a start is tried again on what somebody else wrote in between. */
+const START_ATTEMPTS = 3;
+/**
+ * The record. Null only where the API says that there is no ConfigMap; one that holds anything that fleet-role does not
+ * write there (half a record, a commit that is none) is unknown, as is everything else. Keys that are not ours are
+ * passed over.
+ */
+async function readRecord(kubectl) {
+    const stored = await readStored(kubectl, CONFIG_MAP);
+    if (stored.kind === 'unknown' || stored.value === null)
+        return stored;
+    const record = recordOf(json_at(stored.value.json, 'data'));
+    if (typeof record === 'string')
+        return unknown(`the record (ConfigMap kube-system/fleet-role) is damaged: ${record}`);
+    return known({ record, resourceVersion: stored.value.resourceVersion });
+}
+/**
+ * Writes the whole record: over the version that was read, or as a new one (`resourceVersion` null). A conflict is a
+ * value: somebody wrote in between. Throws for a record that `readRecord` would not take, which is a mistake of ours.
+ */
+async function writeRecord(kubectl, record, resourceVersion) {
+    const data = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null));
+    const wrong = recordOf(data);
+    if (typeof wrong === 'string')
+        throw new Error(`a record is to be written whose ${wrong}`);
+    return writeStored(kubectl, CONFIG_MAP, { data }, resourceVersion, (json) => {
+        const written = recordOf(json_at(json, 'data'));
+        return typeof written !== 'string' && KEYS.every((key) => written[key] === record[key]);
+    });
+}
+/**
+ * Writes the commit as started, when the lock was taken and before anything else is done. Of a record that is there
+ * nothing else changes; where there is none it is made, with what the run knows and no complete commit.
+ */
+async function markStarted(kubectl, start) {
+    let result = { kind: 'conflict' };
+    for (let attempt = 0; attempt < START_ATTEMPTS && result.kind === 'conflict'; attempt++) {
+        const read = await readRecord(kubectl);
+        if (read.kind === 'unknown')
+            return { kind: 'failed', why: read.why };
+        const there = read.value?.record;
+        const record = {
+            commit: there?.commit ?? null,
+            started: start.started,
+            repository: there?.repository ?? start.repository,
+            group: there?.group ?? start.group,
+            identity: there?.identity ?? start.identity,
+            run: there?.run ?? null,
+        };
+        result = await writeRecord(kubectl, record, read.value?.resourceVersion ?? null);
+    }
+    return result;
+}
+/** Deletes the record. Null when the API has none afterwards, else why not. */
+function deleteRecord(kubectl) {
+    return deleteStored(kubectl, CONFIG_MAP);
+}
+const isCommit = (text) => /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
+/** One line of something. What it says is data, shown and compared and never run. */
+const isLine = (text) => /^\P{Cc}{1,1000}$/u.test(text);
+const FIELDS = {
+    commit: isCommit,
+    started: isCommit,
+    repository: isLine,
+    group: isLine,
+    identity: isIdentity,
+    run: isLine,
+};
+const KEYS = Object.keys(FIELDS);
+/** The record in a ConfigMap's `data`, or what is wrong with it. */
+function recordOf(data) {
+    if (data !== undefined && (typeof data !== 'object' || data === null || Array.isArray(data)))
+        return 'data is no map';
+    const record = {
+        ...{ commit: null, started: null, repository: null, group: null, identity: null, run: null },
+    };
+    for (const key of KEYS) {
+        const value = json_at(data, key);
+        if (value === undefined)
+            continue;
+        if (typeof value !== 'string' || !FIELDS[key](value))
+            return `${key} is not what fleet-role writes`;
+        record[key] = value;
+    }
+    const applied = record.commit !== null || record.started !== null;
+    const missing = ['repository', 'group', 'identity'].find((key) => record[key] === null);
+    if (applied && missing !== undefined)
+        return `${missing} is missing`;
+    return record;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/waits.js
+
+
+
+const waits_POLL_MILLISECONDS = 2000;
+const so = { kind: 'so' };
+const notYet = (why) => ({ kind: 'not-yet', why });
+/** Looks again and again. Null once it is so, else why it did not come to that. */
+async function waitFor(look, options) {
+    const end = options.clock() + options.seconds * 1000;
+    for (;;) {
+        const looked = await look();
+        if (looked.kind === 'so')
+            return null;
+        if (looked.kind === 'never')
+            return looked.why;
+        if (options.signal.aborted)
+            return 'The run was cancelled while it waited.';
+        const left = end - options.clock();
+        if (left <= 0)
+            return `${looked.why} (waited ${options.seconds} seconds, input step-timeout)`;
+        await options.sleep(Math.min(waits_POLL_MILLISECONDS, left));
+    }
+}
+/**
+ * The proof of a removal: no server that answers lists the member any more. k3s clears a request that it refuses
+ * without a word (facts 1.7, 1.10), so a vanished request with the member still there is the end of waiting.
+ */
+async function lookRemoved(servers, node, member) {
+    const lists = await listsOf(servers);
+    if (lists.kind === 'unknown')
+        return notYet(`No member list is to be had: ${lists.why}`);
+    const listed = lists.value.some((list) => list.some((each) => each.name === member));
+    if (!listed)
+        return so;
+    const nodes = await nodesOf(servers);
+    const seen = nodes.kind === 'known' ? nodes.value.get(node) : undefined;
+    if (seen !== undefined && !seen.removeAsked) {
+        // The list may be older than the Node by one answer.
+        const again = await listsOf(servers);
+        if (again.kind === 'known' && !again.value.some((list) => list.some((each) => each.name === member)))
+            return so;
+        return {
+            kind: 'never',
+            why: `k3s took the request back and ${member} is still a member: it refuses to remove it. Run this again; if it stays so, look at the k3s log of the servers.`,
+        };
+    }
+    return notYet(`${member} is still listed as a member`);
+}
+/** The unstarted member was taken out by the leader: no server lists one at these addresses. */
+async function lookEvicted(servers, addresses) {
+    const lists = await listsOf(servers);
+    if (lists.kind === 'unknown')
+        return notYet(`No member list is to be had: ${lists.why}`);
+    const there = lists.value.some((list) => list.some((each) => each.name === '' && each.addresses.some((address) => addresses.includes(address))));
+    return there ? notYet('the unstarted member is still listed') : so;
+}
+/** The list shows a voter of that node in the same cluster, and `EtcdIsVoter` agrees where this k3s writes it. */
+async function lookVotes(servers, node, identity) {
+    const lists = await listsOf(servers);
+    if (lists.kind === 'unknown')
+        return notYet(`No member list is to be had: ${lists.why}`);
+    const found = lists.value.map((list) => list.find((each) => each.nodeName === node));
+    const member = found.find((each) => each !== undefined);
+    if (member === undefined)
+        return notYet(`${node} is not listed as a member`);
+    if (found.some((each) => each === undefined || each.learner))
+        return notYet(`${member.name} is a learner still`);
+    const served = await firstKnown(servers, readIdentity);
+    if (served.kind === 'unknown')
+        return notYet(`The cluster does not say which one it is: ${served.why}`);
+    if (served.value !== identity) {
+        return { kind: 'never', why: `another cluster answers (${served.value}, not ${identity})` };
+    }
+    const nodes = await nodesOf(servers);
+    if (nodes.kind === 'unknown')
+        return notYet(`The Nodes are not known: ${nodes.why}`);
+    const seen = nodes.value.get(node);
+    if (seen === undefined)
+        return notYet(`there is no Node ${node} yet`);
+    return seen.isVoter === false ? notYet(`the Node ${node} does not say that it votes`) : so;
+}
+/** The Node is Ready, and without the etcd role where it is an agent's. */
+async function lookReady(servers, node, agent) {
+    const nodes = await nodesOf(servers);
+    if (nodes.kind === 'unknown')
+        return notYet(`The Nodes are not known: ${nodes.why}`);
+    const seen = nodes.value.get(node);
+    if (seen === undefined)
+        return notYet(`there is no Node ${node}`);
+    if (!seen.ready)
+        return notYet(`the Node ${node} is not Ready`);
+    return agent && seen.etcdLabel ? notYet(`the Node ${node} still has the etcd role`) : so;
+}
+/** `EtcdIsVoter` is no longer True: dropped before, it would stay so for ever (fact 3.7). */
+async function lookNoVoter(servers, node) {
+    const nodes = await nodesOf(servers);
+    if (nodes.kind === 'unknown')
+        return notYet(`The Nodes are not known: ${nodes.why}`);
+    return nodes.value.get(node)?.isVoter === true ? notYet(`the Node ${node} says that it votes`) : so;
+}
+/** All voters have been ready for so many seconds without a break. Null then, else why not. */
+function settled(voters, seconds, options) {
+    let since = null;
+    return waitFor(async () => {
+        const ready = await Promise.all(voters.map(readReady));
+        const sick = ready.find((each) => each.kind === 'unknown' || !each.value);
+        const now = options.clock();
+        if (sick !== undefined || voters.length === 0) {
+            since = null;
+            const why = sick?.kind === 'unknown' ? sick.why : 'no voter is known';
+            return notYet(`not all voters are healthy: ${why}`);
+        }
+        since ??= now;
+        return now - since >= seconds * 1000 ? so : notYet('the voters are not healthy for long enough yet');
+    }, options);
+}
+/** The lists of all servers that tell one; unknown when none does. */
+async function listsOf(servers) {
+    const answers = await Promise.all(servers.map(readMembers));
+    const lists = answers.flatMap((answer) => (answer.kind === 'known' ? [answer.value] : []));
+    if (lists.length > 0)
+        return known(lists);
+    const why = answers.flatMap((answer) => (answer.kind === 'unknown' ? [answer.why] : []));
+    return unknown(why[0] ?? 'there is no server to ask');
+}
+function nodesOf(servers) {
+    return firstKnown(servers, readNodes);
+}
+/** The first answer that is known, one server after the other. */
+async function firstKnown(servers, read) {
+    let why = 'there is no server to ask';
+    for (const server of servers) {
+        const answer = await read(server);
+        if (answer.kind === 'known')
+            return answer;
+        why = answer.why;
+    }
+    return unknown(why);
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/hands.js
+
+
+
+
+
+/** Seconds that k3s gets to say that a former member does not vote any more. */
+const NO_VOTER_SECONDS = 60;
+/**
+ * Does one step through the servers in `through`, in order of preference. Null when it is done (a step that finds
+ * everything as it should be is done, too), else why it failed, as a sentence for people.
+ */
+async function carryOutOnCluster(through, step, host, facts, kubectlOf, options) {
+    const servers = through.map(kubectlOf);
+    const any = kubectlOnAny(() => servers);
+    const node = host.nodeName;
+    switch (step.action) {
+        case 'snapshot':
+            return saveSnapshot(kubectlOf(host), options.wait.seconds);
+        case 'settle': {
+            const ghost = facts.voters.includes(null);
+            if (ghost)
+                return 'a voter is no host of the inventory, and unknown is never healthy';
+            const voters = facts.voters.flatMap((voter) => (voter === null ? [] : [kubectlOf(voter)]));
+            return settled(voters, options.settleSeconds, options.wait);
+        }
+        case 'write-record':
+            return completeRecord(any, step.value ?? '', facts, options);
+        case 'delete-record':
+            return deleteRecord(any);
+        default:
+            break;
+    }
+    if (node === null)
+        return `the node name of ${host.name} is not known`;
+    switch (step.action) {
+        case 'drain':
+            return nodes_drainNode(any, node, { ...options.drain, ...options.wait, stepSeconds: options.wait.seconds });
+        case 'uncordon':
+            return uncordonNode(any, node);
+        case 'delete-node':
+            return nodes_deleteNode(any, node);
+        case 'clear-password':
+            return members_clearPassword(any, node);
+        case 'remove-member':
+            return members_removeMember(any, node, facts.member);
+        case 'cancel-removal':
+            return cancelRemoval(any, node);
+        case 'clean-node': {
+            if (step.value === 'stale')
+                return clearStaleRemoval(any, node);
+            const wait = { ...options.wait, seconds: Math.min(NO_VOTER_SECONDS, options.wait.seconds) };
+            // At most so long: a k3s that never writes it must not stop the demotion.
+            await waitFor(() => lookNoVoter(servers, node), wait);
+            return clearServerTraces(any, node);
+        }
+        case 'confirm-removed':
+            return waitFor(() => lookRemoved(servers, node, step.value ?? ''), options.wait);
+        case 'await-eviction':
+            return waitFor(() => lookEvicted(servers, facts.member?.addresses ?? []), options.wait);
+        case 'await-voter':
+            return waitFor(() => lookVotes(servers, node, step.value ?? ''), options.wait);
+        case 'await-ready':
+            return waitFor(() => lookReady(servers, node, step.service === 'k3s-agent'), options.wait);
+        default:
+            throw new Error(`${step.action} does not go through the API`);
+    }
+}
+/** The commit is complete: it is the base of the next apply. */
+async function completeRecord(kubectl, commit, facts, { repository, run }) {
+    const { identity, group } = facts;
+    if (identity === null)
+        return 'no cluster says which one it is';
+    for (let attempt = 0; attempt < 3; attempt++) {
+        const read = await readRecord(kubectl);
+        if (read.kind === 'unknown')
+            return read.why;
+        const record = { commit, started: commit, repository, group, identity, run };
+        const written = await writeRecord(kubectl, record, read.value?.resourceVersion ?? null);
+        if (written.kind === 'written')
+            return null;
+        if (written.kind === 'failed')
+            return written.why;
+    }
+    return 'somebody else wrote the record again and again';
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/lease.js
+
+
+
+const LEASE = {
+    resource: 'leases.coordination.k8s.io',
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+};
+/** Another's lease is taken over when nothing of it was seen to change for so long. */
+const LEASE_SECONDS = 60;
+const RENEW_SECONDS = 15;
+/** How often it is looked whether to renew, and so how soon a renewal that failed is tried again. */
+const TICK_SECONDS = 5;
+/** A holder that could not renew for so long does nothing further: the others may take over 15 s later. */
+const LOST_SECONDS = 45;
+const POLL_SECONDS = 5;
+/** An API that answers nothing usable for so long, and at least this often asked, is none to take the lock from. */
+const SILENT_SECONDS = 30;
+const SILENT_READS = 3;
+const RELEASE_ATTEMPTS = 3;
+/** What is written as the holder: the run's URL (or name), its attempt, and a random part that the caller draws. */
+function holderIdentity(run, attempt, random) {
+    return `${run} attempt ${attempt} ${random}`;
+}
+/** Milliseconds since 1970 in the form that Kubernetes takes for a time with microseconds. */
+function microTime(milliseconds) {
+    return new Date(milliseconds).toISOString().replace(/Z$/, '000Z');
+}
+/** The ticker of a real run: by timers that keep no process alive. */
+const timerTicker = (milliseconds, tick) => {
+    let stopped = false;
+    let timer;
+    const next = () => {
+        timer = setTimeout(async () => {
+            await tick();
+            if (!stopped)
+                next();
+        }, milliseconds);
+        timer.unref();
+    };
+    next();
+    return () => {
+        stopped = true;
+        clearTimeout(timer);
+    };
+};
+/**
+ * Takes the Lease `kube-system/fleet-role`: at once where nobody holds it, else as soon as it is released or has not
+ * been seen to change for 60 s. What is taken was read back. Never throws for what an API does; whatever happens, an
+ * attempt that may have left our name there tries to take it off again.
+ */
+async function acquireLease(kubectl, options) {
+    const { holder, clock } = options;
+    const began = clock();
+    const waited = () => (clock() - began) / 1000;
+    const watch = new Watch();
+    const silence = { since: began, asked: 0 };
+    let written = false;
+    const giveUp = async (result) => {
+        if (written)
+            await releaseLease(kubectl, holder);
+        return result;
+    };
+    for (;;) {
+        if (options.signal.aborted)
+            return giveUp({ kind: 'cancelled' });
+        const asked = clock();
+        const read = await readLease(kubectl);
+        let why = read.kind === 'unknown' ? read.why : null;
+        let other = null;
+        if (read.kind === 'known') {
+            const there = read.value;
+            const expired = there !== null && watch.see(there, asked, clock());
+            other = there === null || there.holder === holder ? null : there.holder;
+            if (options.signal.aborted)
+                return giveUp({ kind: 'cancelled' });
+            if (other === null || expired) {
+                written = true;
+                const taken = await take(kubectl, there, options);
+                if (taken.kind === 'taken')
+                    return { kind: 'held', lease: hold(kubectl, taken, options) };
+                if (taken.kind === 'failed')
+                    why = taken.why;
+            }
+        }
+        if (why === null) {
+            silence.asked = 0;
+            // Held by somebody, or taken by somebody in between: the next look says by whom.
+            if (other !== null && waited() >= options.lockTimeout) {
+                return giveUp({ kind: 'failed', message: waitRanOut(other, options.lockTimeout) });
+            }
+        }
+        else {
+            if (silence.asked === 0)
+                silence.since = asked;
+            silence.asked++;
+            const silent = clock() - silence.since >= SILENT_SECONDS * 1000 && silence.asked >= SILENT_READS;
+            if (silent || waited() >= options.lockTimeout)
+                return giveUp({ kind: 'no-lock', message: noLock(why) });
+        }
+        const left = options.lockTimeout - waited();
+        await options.sleep(1000 * Math.max(0.1, Math.min(POLL_SECONDS, left)));
+    }
+}
+/**
+ * Clears the holder of the Lease where it is `holder`; for a process that only knows the name under which another one
+ * of the same run took it. Whose script still runs somewhere is not asked: the lock on the host itself holds that one.
+ */
+async function releaseLease(kubectl, holder) {
+    let why = 'it was written again and again in between';
+    for (let attempt = 0; attempt < RELEASE_ATTEMPTS; attempt++) {
+        const read = await readLease(kubectl);
+        if (read.kind === 'unknown')
+            return { kind: 'failed', why: read.why };
+        if (read.value?.holder !== holder)
+            return attempt === 0 ? { kind: 'not-ours' } : { kind: 'released' };
+        const { holderIdentity: _, ...spec } = read.value.spec;
+        const result = await writeStored(kubectl, LEASE, { spec }, read.value.resourceVersion, (json) => {
+            return holderOf(json) === null;
+        });
+        if (result.kind === 'written')
+            return { kind: 'released' };
+        if (result.kind === 'failed')
+            why = result.why;
+    }
+    return { kind: 'failed', why };
+}
+async function readLease(kubectl) {
+    const stored = await readStored(kubectl, LEASE);
+    if (stored.kind === 'unknown' || stored.value === null)
+        return stored;
+    const { json, resourceVersion } = stored.value;
+    const spec = json_at(json, 'spec') ?? {};
+    const texts = [json_at(spec, 'holderIdentity'), json_at(spec, 'renewTime')];
+    const right = texts.every((text) => text === undefined || text === null || typeof text === 'string');
+    if (typeof spec !== 'object' || Array.isArray(spec) || !right) {
+        return unknown('the Lease kube-system/fleet-role is not what Kubernetes answers');
+    }
+    return known({
+        resourceVersion,
+        holder: holderOf(json),
+        renewTime: stringAt(spec, 'renewTime'),
+        spec: spec,
+    });
+}
+function holderOf(json) {
+    const holder = stringAt(json, 'spec', 'holderIdentity');
+    return holder === '' ? null : holder;
+}
+/**
+ * How long a Lease was seen not to change. Only what lies between two looks counts, each part no longer than two
+ * polls: neither a clock that jumps nor a single late look makes another's lease look expired.
+ */
+class Watch {
+    #key = '';
+    #last = 0;
+    #unchanged = 0;
+    /** True when this Lease has been the same for 60 s. `asked` and `answered` are our clock around the look. */
+    see(lease, asked, answered) {
+        const key = JSON.stringify([lease.holder, lease.renewTime, lease.resourceVersion]);
+        if (key !== this.#key) {
+            this.#key = key;
+            this.#unchanged = 0;
+            this.#last = answered;
+            return false;
+        }
+        this.#unchanged += Math.min(2 * POLL_SECONDS * 1000, Math.max(0, asked - this.#last));
+        this.#last = asked;
+        return this.#unchanged >= LEASE_SECONDS * 1000;
+    }
+}
+/** Writes our name over what was read, and reads it back. A conflict means that somebody was faster. */
+async function take(kubectl, there, options) {
+    const renewedAt = options.clock();
+    const time = microTime(renewedAt);
+    const before = json_at(there?.spec, 'leaseTransitions');
+    const spec = {
+        holderIdentity: options.holder,
+        leaseDurationSeconds: LEASE_SECONDS,
+        acquireTime: time,
+        renewTime: time,
+        leaseTransitions: there === null ? 0 : typeof before === 'number' ? before + 1 : 1,
+    };
+    const result = await writeLease(kubectl, spec, there?.resourceVersion ?? null);
+    if (result.kind !== 'written')
+        return result;
+    const proof = await readLease(kubectl);
+    if (proof.kind === 'unknown')
+        return { kind: 'failed', why: proof.why };
+    if (proof.value?.holder !== options.holder || proof.value.renewTime !== time)
+        return { kind: 'conflict' };
+    return { kind: 'taken', resourceVersion: proof.value.resourceVersion, spec, renewedAt };
+}
+function writeLease(kubectl, spec, resourceVersion) {
+    return writeStored(kubectl, LEASE, { spec }, resourceVersion, (json) => {
+        return holderOf(json) === spec.holderIdentity && stringAt(json, 'spec', 'renewTime') === spec.renewTime;
+    });
+}
+function hold(kubectl, taken, { holder, clock, ticker }) {
+    let { resourceVersion, renewedAt } = taken;
+    let lostWhy = null;
+    let released = false;
+    const lost = new AbortController();
+    const lose = (why) => {
+        lostWhy ??= why;
+        lost.abort();
+        stop();
+    };
+    /** Judged again after every answer: the process, or the answer, may have slept. */
+    const isLost = () => {
+        const since = clock() - renewedAt;
+        // A clock that was set back cannot tell how long it was; the smallest corrections are no such step.
+        if (lostWhy === null && (since > LOST_SECONDS * 1000 || since < -1000)) {
+            lose(`the lock could not be renewed for ${LOST_SECONDS} seconds`);
+        }
+        return lostWhy !== null;
+    };
+    const isAnothers = (lease) => {
+        if (lease?.holder === holder)
+            return false;
+        lose(lease?.holder == null ? 'the lock was released or deleted by somebody' : `${runOf(lease.holder)} took the lock`);
+        return true;
+    };
+    const renew = async () => {
+        const now = clock();
+        if (released || isLost() || now - renewedAt < RENEW_SECONDS * 1000)
+            return;
+        const spec = { ...taken.spec, holderIdentity: holder, renewTime: microTime(now) };
+        const result = await writeLease(kubectl, spec, resourceVersion);
+        if (released || isLost() || result.kind === 'failed')
+            return;
+        if (result.kind === 'written') {
+            ({ resourceVersion } = result);
+            renewedAt = now;
+            return;
+        }
+        // Perhaps a write of our own that came late: it changed the version and not the holder. The next tick tries again.
+        const read = await readLease(kubectl);
+        if (released || read.kind === 'unknown' || isAnothers(read.value) || read.value === null)
+            return;
+        ({ resourceVersion } = read.value);
+    };
+    const stop = ticker(TICK_SECONDS * 1000, renew);
+    return {
+        holder,
+        lost: lost.signal,
+        async stillHeld() {
+            if (released)
+                return { kind: 'lost', why: 'the lock was released' };
+            if (isLost())
+                return { kind: 'lost', why: lostWhy ?? '' };
+            const read = await readLease(kubectl);
+            if (isLost() || (read.kind === 'known' && isAnothers(read.value)))
+                return { kind: 'lost', why: lostWhy ?? '' };
+            return read.kind === 'unknown' ? read : { kind: 'held' };
+        },
+        release() {
+            released = true;
+            stop();
+            return releaseLease(kubectl, holder);
+        },
+    };
+}
+/** The run in a holder that fleet-role wrote; anybody else's name as it is, without what would break the line. */
+function runOf(holder) {
+    const parts = /^(.*) attempt (\d+) \S+$/s.exec(holder);
+    const text = parts === null ? holder : `${parts[1]} (attempt ${parts[2]})`;
+    return text.replace(/\p{Cc}+/gu, ' ').slice(0, 300);
+}
+function waitRanOut(holder, seconds) {
+    return `Another run holds the lock (Lease kube-system/fleet-role): ${runOf(holder)}. This one waited ${seconds} seconds for it (input lock-timeout); run it again when that one has ended.`;
+}
+function noLock(why) {
+    return `The lock (Lease kube-system/fleet-role) cannot be taken: ${why}. Nothing is changed without it; see to it that the API of a server answers.`;
+}
+
+;// CONCATENATED MODULE: ./lib/cluster/look.js
+
+
+
+
+
+
+
+/** The most that one look at a server's API may take; each question has a bound of its own. */
+const LOOK_SECONDS = 60;
+/**
+ * What the cluster says: identity, member list and readiness of every server, Nodes and record of the first that tells
+ * them. A server that does not answer is unknown in each of its parts.
+ */
+async function look_lookAtCluster(servers) {
+    // One command a server; the first one tells Nodes and record as well.
+    const [first, ...rest] = await Promise.all(servers.map(async ({ kubectl }, index) => {
+        const more = index === 0 ? [NODES_QUESTION, RECORD_QUESTION] : [];
+        return askedBefore(kubectl, [IDENTITY_QUESTION, MEMBERS_QUESTION, READY_QUESTION, ...more], LOOK_SECONDS);
+    }));
+    const all = first === undefined ? [] : [first, ...rest];
+    const [told, nodes, record] = await Promise.all([
+        Promise.all(all.map(async (kubectl, index) => [servers[index]?.name ?? '', await lookAtServer(kubectl)])),
+        firstKnown(all, readNodes),
+        firstKnown(all, readRecord),
+    ]);
+    return {
+        servers: new Map(told),
+        nodes,
+        record: record.kind === 'unknown'
+            ? unknown(record.why)
+            : known(record.value === null ? null : observed(record.value.record)),
+    };
+}
+async function lookAtServer(kubectl) {
+    const [identity, members, ready] = await Promise.all([
+        readIdentity(kubectl),
+        readMembers(kubectl),
+        readReady(kubectl),
+    ]);
+    return { identity, members, ready };
+}
+function observed(record) {
+    return {
+        commit: record.commit,
+        started: record.started,
+        repository: record.repository ?? '',
+        group: record.group ?? '',
+        identity: record.identity ?? '',
+        run: record.run ?? '',
+    };
+}
+/** The node of the first pod that has one of these names; null when there is none, or nobody says (rule 11). */
+async function nodeOfPod(kubectl, names) {
+    for (const name of names) {
+        if (!/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(name))
+            continue;
+        const args = ['get', 'pods', '--all-namespaces', '-o', 'json', `--field-selector=metadata.name=${name}`];
+        const answer = await kubectl.run([...args, '--request-timeout=10s'], 30);
+        const pods = answer.kind === 'answered' ? itemsOf(answer.text) : null;
+        const node = pods?.map((pod) => stringAt(pod, 'spec', 'nodeName')).find((each) => each !== null);
+        if (node != null)
+            return node;
+    }
+    return null;
 }
 
 // EXTERNAL MODULE: external "node:fs"
@@ -41438,7 +44821,7 @@ var assets = __nccwpck_require__(122);
 ;// CONCATENATED MODULE: ./lib/hosts/script.js
 
 /** The parts of the host script that every runtime shares, in order; the runtime's own stand between them. */
-const BEFORE = ['lib', 'files'];
+const BEFORE = ['lib', 'inside', 'files'];
 const AFTER = ['probe', 'main'];
 const made = new Map();
 /**
@@ -41510,7 +44893,7 @@ const MOUNT_POINT = '/etc/github-runner';
 const SETTLED_SECONDS = 10;
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 const compose = {
-    parts: ['env', 'compose'],
+    parts: ['env', 'mounts', 'node', 'project', 'compose'],
     data(host, seconds) {
         return [
             ['project', encode(host.composeProject)],
@@ -41558,7 +44941,10 @@ const compose = {
             const container = containers.get(host.containers[service]);
             return container === undefined
                 ? notDescribed(answer, host.containers[service])
-                : known(compose_observe(container, service, now, roleDirectories));
+                : known({
+                    ...compose_observe(container, service, now, roleDirectories),
+                    ...guardsOf(answer, container, service, roleDirectories),
+                });
         };
         const [k3s, agent] = [seen('k3s'), seen('k3s-agent')];
         if (k3s.kind === 'unknown')
@@ -41609,14 +44995,29 @@ function compose_observe(container, service, now, roleDirectories) {
         containerId: container.id,
         restartCount: container.restartCount,
         restartPolicy: container.restartPolicy,
-        mounted: container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
-            mount.RW === false &&
-            typeof mount.Source === 'string' &&
-            roleDirectories.includes(mount.Source)),
+        mounted: isMounted(container, roleDirectories),
         configFiles: container.configFiles?.split(',') ?? null,
         joinUrlEnvironment: url === '' ? null : url,
-        ...NOT_LOOKED_INSIDE,
     };
+}
+function isMounted(container, roleDirectories) {
+    return container.mounts.some((mount) => mount.Destination === MOUNT_POINT &&
+        mount.RW === false &&
+        typeof mount.Source === 'string' &&
+        roleDirectories.includes(mount.Source));
+}
+/**
+ * Whose entrypoint the container has, by the script's line `entrypoint-SERVICE WORD [VERSION]`, and the guards that it
+ * would meet. The version is the entrypoint's own: an older one of ours in the image stays old beside newer scripts.
+ */
+function guardsOf(answer, container, service, roleDirectories) {
+    const [word, version = ''] = (answer.get(`entrypoint-${service}`) ?? '').split(' ');
+    const entrypoint = word === 'ours' || word === 'honours' || word === 'foreign' ? word : 'unknown';
+    if ((entrypoint !== 'ours' && entrypoint !== 'honours') || !isMounted(container, roleDirectories)) {
+        return { entrypoint, guardsInside: null };
+    }
+    const inside = version || (entrypoint === 'honours' ? (answer.get('guards') ?? '') : '');
+    return { entrypoint, guardsInside: inside === '' ? null : inside };
 }
 /**
  * - `running` with a k3s process is running, without one idle; where the processes cannot be seen it is unknown.
@@ -41644,8 +45045,6 @@ function stateOf(container, now) {
             return 'unknown';
     }
 }
-/** What lies in a container is not looked at yet. */
-const NOT_LOOKED_INSIDE = { entrypoint: 'unknown', guardsInside: null };
 const ABSENT = {
     state: 'absent',
     containerId: null,
@@ -41654,7 +45053,9 @@ const ABSENT = {
     mounted: false,
     configFiles: null,
     joinUrlEnvironment: null,
-    ...NOT_LOOKED_INSIDE,
+    // What it will be is in an image that nothing runs from yet.
+    entrypoint: 'unknown',
+    guardsInside: null,
 };
 /**
  * A service whose container docker did not describe. It is absent only where docker itself said that it has none of
@@ -41698,8 +45099,6 @@ function runtimeOf(host) {
 
 
 
-/** Unknown is never none: the data directory is in a container or a volume, and this version does not look there. */
-const probe_NOT_LOOKED_INSIDE = unknown('the data directory is not looked at yet');
 /** The most that one question to docker may take: the rest of the host is told all the same. */
 const DOCKER_SECONDS = 20;
 /** What this host is like now, by one command that changes nothing. Never throws for a host's fault. */
@@ -41756,6 +45155,7 @@ function read(host, answer) {
         kind: 'reached',
         provisioned: answer.get('provisioned') === 'yes',
         directory: answer.get('directory') ?? '',
+        nodeName: probe_textOf(answer, 'node-name'),
         roleDirectory: answer.get('role-directory') === 'present' ? 'present' : 'absent',
         role: file(answer, 'role'),
         joinUrl: file(answer, 'join-url'),
@@ -41764,12 +45164,25 @@ function read(host, answer) {
         override: runtime.override(answer),
         environment: { k3s: probe_textOf(answer, 'env-k3s'), 'k3s-agent': probe_textOf(answer, 'env-k3s-agent') },
         services: runtime.services(answer, host, answer.all('role-directory-path')),
-        datastore: probe_NOT_LOOKED_INSIDE,
-        tombstone: probe_NOT_LOOKED_INSIDE,
-        setAside: probe_NOT_LOOKED_INSIDE,
-        token: probe_NOT_LOOKED_INSIDE,
+        datastore: fact(answer, 'datastore', 'data', { none: 'none', sqlite: 'sqlite', etcd: 'etcd' }),
+        tombstone: fact(answer, 'tombstone', 'data', YES_OR_NO),
+        setAside: fact(answer, 'set-aside', 'data', YES_OR_NO),
+        token: fact(answer, 'token', 'token', YES_OR_NO),
+        keptPolicy: file(answer, 'restart-policy'),
+        oneFileSystem: fact(answer, 'one-file-system', 'data', YES_OR_NO),
+        passwordShared: fact(answer, 'password-shared', 'password', YES_OR_NO),
+        tlsSans: probe_textOf(answer, 'env-tls-sans'),
+        unsteerable: probe_textOf(answer, 'unsteerable'),
     };
     return reached;
+}
+const YES_OR_NO = { yes: true, no: false };
+/** One fact by the script's word for it. Any other word, and none, is unknown; the line `WHY-why` says why. */
+function fact(answer, key, why, words) {
+    const word = answer.get(key) ?? '';
+    if (Object.hasOwn(words, word))
+        return known(words[word]);
+    return unknown(clean(answer.get(`${why}-why`) ?? '') || 'it was not looked at');
 }
 function probe_textOf(answer, key) {
     const text = answer.get(key)?.trim() ?? '';
@@ -41796,7 +45209,7 @@ function file(answer, key) {
  * Every step only makes true what it says, so that one that is true already changes nothing. Never throws for a host's
  * fault. Where the command itself fails, `done` is empty: what was done until then the next look tells.
  */
-async function hands_carryOut(connection, host, steps, options) {
+async function carryOut(connection, host, steps, options) {
     const runtime = runtimeOf(host);
     const first = steps[0];
     const rejected = probe_rejection(host, runtime);
@@ -41841,11 +45254,17 @@ function ended(first, observation) {
 
 
 
+
+
+
+
 /** The most that one look at a host may take. */
-const LOOK_SECONDS = 90;
+const run_hands_LOOK_SECONDS = 90;
+/** Fact 7.5: etcd wants its voters to have been up for so long between two changes. */
+const SETTLE_SECONDS = 30;
 /** The real hands of one run: one connection a host, opened when it is first needed. Throws UserError for a bad key. */
 function createRunHands(options) {
-    const { settings } = options;
+    const { settings, signal, clock } = options;
     const connector = createConnector({
         temp: options.temp,
         privateKeys: settings.sshPrivateKey === null ? [] : readPrivateKeys(settings.sshPrivateKey),
@@ -41866,34 +45285,74 @@ function createRunHands(options) {
         return connection;
     };
     const seconds = settings.stepTimeout;
+    const sleepUnlessCancelled = (milliseconds) => sleep(milliseconds, signal);
+    const kubectlOf = (host) => kubectlOn(connectionTo(host), host);
+    const anyOf = (hosts) => {
+        const all = hosts.map(kubectlOf);
+        return kubectlOnAny(() => all);
+    };
+    const steps = {
+        drain: {
+            run: options.run,
+            how: settings.drain === 'evict' ? 'evict' : 'wait',
+            runnerSelector: settings.runnerSelector,
+            drainSeconds: settings.drainTimeout,
+        },
+        wait: { seconds, clock, sleep: sleepUnlessCancelled, signal },
+        settleSeconds: SETTLE_SECONDS,
+        repository: options.repository,
+        run: options.run,
+    };
+    const acquire = async (through) => {
+        const acquired = await acquireLease(anyOf(through), {
+            holder: holderIdentity(options.run, options.attempt, (0,external_node_crypto_.randomUUID)()),
+            lockTimeout: settings.lockTimeout,
+            clock,
+            sleep: sleepUnlessCancelled,
+            ticker: timerTicker,
+            signal,
+        });
+        if (acquired.kind === 'failed')
+            return { kind: 'busy', message: acquired.message };
+        if (acquired.kind !== 'held')
+            return acquired;
+        const { lease } = acquired;
+        return {
+            kind: 'held',
+            lock: {
+                async lost() {
+                    const holding = await lease.stillHeld();
+                    return holding.kind === 'held' ? null : `The lock of the cluster is not certain any more: ${holding.why}.`;
+                },
+                async release() {
+                    const released = await lease.release();
+                    if (released.kind === 'failed')
+                        options.logger.warning(`The lock of the cluster was not released: ${released.why}. It ends by itself within a minute.`);
+                },
+            },
+        };
+    };
     return {
         hands: {
-            lookAt: (host) => lookAt(connectionTo(host), host, { seconds: LOOK_SECONDS }),
-            carryOut: (host, steps) => hands_carryOut(connectionTo(host), host, steps, { seconds }),
+            lookAt: (host) => lookAt(connectionTo(host), host, { seconds: run_hands_LOOK_SECONDS }),
+            carryOut: (host, wanted, seen) => carryOut(connectionTo(host), host, wanted, { seconds, seen }),
         },
         cluster: {
-            nodes: (through) => readNodes(kubectlOn(connectionTo(through), through)),
-            async carryOut(through, step, host) {
-                const kubectl = kubectlOn(connectionTo(through), through);
-                const { nodeName } = host;
-                if (nodeName === null)
-                    throw new Error(`${step.action} of ${host.name}, whose node name is not known`);
-                if (step.action === 'delete-node')
-                    return nodes_deleteNode(kubectl, nodeName);
-                if (step.action !== 'drain')
-                    throw new Error(`${step.action} does not go through the API`);
-                return nodes_drainNode(kubectl, nodeName, {
-                    run: options.run,
-                    how: settings.drain === 'evict' ? 'evict' : 'wait',
-                    runnerSelector: settings.runnerSelector,
-                    drainSeconds: settings.drainTimeout,
-                    stepSeconds: seconds,
-                    signal: options.signal,
-                    clock: options.clock,
-                    sleep: (milliseconds) => sleep(milliseconds, options.signal),
-                });
+            look: (servers) => look_lookAtCluster(servers.map((host) => ({ name: host.name, kubectl: kubectlOf(host) }))),
+            carryOut: (through, step, host, facts) => carryOutOnCluster(through, step, host, facts, kubectlOf, steps),
+            acquire,
+            async markStarted(through, { identity, group }) {
+                if (identity === null)
+                    return 'no cluster says which one it is';
+                const start = { started: options.head, repository: options.repository, group, identity };
+                const written = await markStarted(anyOf(through), start);
+                if (written.kind === 'written')
+                    return null;
+                return written.kind === 'failed' ? written.why : 'somebody else wrote the record in between';
             },
+            ownNode: (through) => (through.length === 0 ? Promise.resolve(null) : nodeOfPod(anyOf(through), options.runner)),
         },
+        sleep: sleepUnlessCancelled,
         close: () => connector.close(),
     };
 }
@@ -41927,14 +45386,12 @@ function sleep(milliseconds, signal) {
 
 
 
+
 /**
  * One run: read the fleet at two commits, plan, and, where the event and the mode allow it, look at the hosts and act.
  * Throws a UserError for bad input and for a head that cannot be had; what happens to a host is a value.
  */
 async function main_run(settings, context, workflow, io) {
-    if (context.mode === 'drift') {
-        throw new errors/* UserError */.yo('This version of fleet-role does not do mode drift; set the input mode to plan or apply.');
-    }
     if (context.refusal !== null)
         return outcome(refusedPlan(settings, context), settings);
     // A key that is none is said before anything is read.
@@ -41950,78 +45407,91 @@ async function main_run(settings, context, workflow, io) {
         logger: io.logger,
         mergeBaseLookup: io.mergeBaseLookup,
     });
-    let fleets;
     try {
-        fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
+        const fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
+        const declared = prepare(fleets.head, fleets.base);
+        const intent = intentOf(settings, context, io.guardsVersion, declared, fleets.head.commit);
+        if (!context.contactsHosts) {
+            const explanation = context.mode === 'explain' ? { explanation: explain(fleets, settings) } : {};
+            const clusters = declared.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
+            return outcome(planOf(fleets, context.mode, clusters, false), settings, explanation);
+        }
+        checkConnections(declared, settings, context);
+        const hands = createRunHands({
+            settings,
+            temp: io.temp,
+            trustsInventory: context.trustsInventory,
+            run: workflow.url ?? 'a run outside GitHub',
+            attempt: Number(io.env.GITHUB_RUN_ATTEMPT ?? '1'),
+            head: intent.head,
+            repository: intent.repository,
+            runner: [io.env.RUNNER_NAME, io.env.HOSTNAME].flatMap((name) => name === undefined || name === '' ? [] : [name.toLowerCase()]),
+            logger: io.logger,
+            signal: io.signal,
+            clock: io.clock,
+            onSecretFiles: io.onSecretFiles,
+        });
+        try {
+            return await act({ declared, fleets, intent, hands, repository, settings, context, io });
+        }
+        finally {
+            await hands.close();
+        }
     }
     finally {
         await repository.close();
     }
-    const explanation = context.mode === 'explain' ? explain(fleets, settings) : null;
-    const inputs = prepare(fleets.head, fleets.base);
-    const intent = intentOf(settings, context, io.guardsVersion, inputs);
-    const plan = (clusters, observed) => ({
-        mode: context.mode,
-        base: (0,plan_plan/* commonBase */.x)(clusters),
-        head: fleets.head.commit,
-        inventory: fleets.head.inventory,
-        observed,
-        clusters,
-    });
-    // A rejoin is always refused yet: there is nothing to look at a host for.
-    if (!context.contactsHosts || context.mode === 'rejoin') {
-        const clusters = inputs.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
-        return outcome(plan(clusters, false), settings, explanation === null ? {} : { explanation });
-    }
-    checkConnections(inputs, settings, context);
-    const hands = createRunHands({
-        settings,
-        temp: io.temp,
-        trustsInventory: context.trustsInventory,
-        run: workflow.url ?? 'a run outside GitHub',
-        logger: io.logger,
-        signal: io.signal,
-        clock: io.clock,
-        onSecretFiles: io.onSecretFiles,
-    });
-    try {
-        return await act(inputs, intent, hands, plan, settings, context, io);
-    }
-    finally {
-        await hands.close();
-    }
 }
 /** Looks at the hosts of every cluster, and applies where that is asked for. Clusters go one after the other. */
-async function act(declared, intent, hands, plan, settings, context, io) {
+async function act(run) {
+    const { declared, fleets, intent, hands, settings, context, io } = run;
     const writes = (context.mode === 'apply' || context.mode === 'rejoin') && !settings.dryRun;
-    const options = { ...hands, limit: pLimit(settings.parallelism), clock: io.clock, signal: io.signal };
+    const limit = pLimit(settings.parallelism);
+    const { clock, signal } = io;
+    const look = { hands: hands.hands, cluster: hands.cluster, limit, clock };
+    const judge = (input) => judgeCluster(input, {
+        repository: run.repository,
+        fleets,
+        base: context.base,
+        drift: context.mode === 'drift',
+        intent,
+        observe: (of, known) => observe(of, look, known),
+        askForRecord: (of) => askForRecord(of, look),
+        ownNode: (of, observed) => hands.cluster.ownNode(spokesmen({ desired: of.desired, observed, intent }, null)),
+    });
+    const options = { ...look, signal, judge, sleep: hands.sleep, stepSeconds: settings.stepTimeout };
+    const plan = (clusters) => planOf(fleets, context.mode, clusters, true);
+    const planned = ({ input, observed, intent: own }) => makePlan(input, observed, own);
+    const judged = await Promise.all(declared.map(judge));
+    if (!writes)
+        return outcome(plan(judged.map(planned)), settings, { cancelled: signal.aborted });
     const clusters = [];
     const failures = [];
     const states = new Map();
-    const seen = await Promise.all(declared.map((input) => observe(input, options)));
-    const inputs = declared.map((input, index) => withReportedNames(input, seen[index]));
-    const planned = inputs.map((input, index) => makePlan(input, seen[index], intent));
-    if (!writes)
-        return outcome(plan(planned, true), settings, { cancelled: io.signal.aborted });
-    for (const [index, asDeclared] of declared.entries()) {
+    const later = judged.slice(1).map(planned);
+    for (const [index, first] of judged.entries()) {
         // The first look may be an hour old once another cluster's nodes were drained.
-        const first = index === 0 || io.signal.aborted ? seen[index] : undefined;
-        const observed = first ?? (await observe(asDeclared, options));
-        const input = withReportedNames(asDeclared, observed);
-        const later = planned.slice(index + 1);
-        const applied = await applyCluster(input, observed, intent, options, states, (current) => {
-            io.progress({ ...outcome(plan([...clusters, current, ...later], true), settings, { states }), result: null });
+        const fresh = index === 0 || signal.aborted ? first : await judge(declared[index]);
+        const applied = await applyCluster(fresh, options, states, (current) => {
+            const shown = plan([...clusters, current, ...later.slice(index)]);
+            io.progress({ ...outcome(shown, settings, { states }), result: null });
         });
         clusters.push(applied.plan);
         failures.push(...applied.failures);
     }
-    const failure = failures.length === 0 ? null : main_failureOf(failures);
-    return outcome(plan(clusters, true), settings, {
+    return outcome(plan(clusters), settings, {
         states,
-        failure,
-        failures: failures.map(({ step, message }) => ({ step: `${step.action} ${step.host}`, reason: message })),
-        cancelled: io.signal.aborted,
+        failure: failures.length === 0 ? null : main_failureOf(failures),
+        failures: failures.map(({ step, message }) => ({
+            step: step === null ? 'the run' : `${step.action} ${step.host}`,
+            reason: message,
+        })),
+        cancelled: signal.aborted,
     });
+}
+function planOf(fleets, mode, clusters, observed) {
+    const { commit: head, inventory } = fleets.head;
+    return { mode, base: (0,plan/* commonBase */.x)(clusters), head, inventory, observed, clusters };
 }
 function outcome(plan, settings, more = {}) {
     return { plan, dryRun: settings.dryRun, states: new Map(), failure: null, cancelled: false, ...more };
@@ -42030,17 +45500,21 @@ function main_failureOf(failures) {
     const [first, ...others] = failures;
     if (first === undefined)
         throw new Error('a failure without a step');
-    const hosts = [...new Set(others.map((failure) => failure.step.host))].filter((host) => host !== first.step.host);
+    if (first.step === null)
+        return { step: null, reason: first.message, advice: AFTER_A_FAILURE };
+    const { host } = first.step;
+    const hosts = [...new Set(others.flatMap(({ step }) => (step === null ? [] : [step.host])))].filter((other) => other !== host);
     const more = hosts.length === 0
         ? ''
         : ` So did ${hosts.length === 1 ? 'one other host' : `${hosts.length} other hosts`}: ${hosts.join(', ')}.`;
     return {
-        step: `${first.step.action} ${first.step.host}`,
-        reason: `${first.step.host}: ${first.message}${more}`,
-        advice: 'Every file is either as it was or as it should be, and no container was recreated. Mend the host and run the same commit again: what is done already is not done twice.',
+        step: `${first.step.action} ${host}`,
+        reason: `${host}: ${first.message}${more}`,
+        advice: AFTER_A_FAILURE,
     };
 }
-function intentOf(settings, context, guardsVersion, inputs) {
+const AFTER_A_FAILURE = 'Every file is either as it was or as it should be, and no member was asked in or out beyond the steps that are shown as done. Mend what is named and run the same commit again: it looks afresh, goes on where this run ended, and does nothing twice.';
+function intentOf(settings, context, guardsVersion, inputs, head) {
     const known = inputs.some((input) => input.desired.cluster.hosts.some((host) => host.name === settings.host));
     if (settings.host !== null && !known && inputs.every((input) => input.desired.cluster.readable)) {
         throw new errors/* UserError */.yo(`The input host is ${JSON.stringify(settings.host)}, which no cluster of the inventory has; give an inventory name.`);
@@ -42052,6 +45526,12 @@ function intentOf(settings, context, guardsVersion, inputs) {
         installGuards: settings.installGuards,
         drain: settings.drain,
         guardsVersion,
+        forceUnreachable: settings.forceUnreachable,
+        allowRollback: settings.allowRollback,
+        head,
+        repository: context.repository.fleet,
+        relation: 'none',
+        runsOn: null,
     };
 }
 /** The explanation of the host that the inputs name. Throws a UserError where no cluster has it. */
@@ -42142,6 +45622,7 @@ function commonBase(clusters) {
 /***/ ((__unused_webpack___webpack_module__, __webpack_exports__, __nccwpck_require__) => {
 
 /* harmony export */ __nccwpck_require__.d(__webpack_exports__, {
+/* harmony export */   TV: () => (/* binding */ CLUSTER_ACTIONS),
 /* harmony export */   Ug: () => (/* binding */ stepKey)
 /* harmony export */ });
 /* unused harmony exports ACTIONS, REFUSAL_CODES, NOTE_CODES */
@@ -42177,6 +45658,24 @@ const ACTIONS = (/* unused pure expression or super */ null && ([
     'write-record',
     'delete-record',
 ]));
+/** The steps that go through the API of the cluster; all others are done on the host itself. */
+const CLUSTER_ACTIONS = new Set([
+    'drain',
+    'snapshot',
+    'remove-member',
+    'cancel-removal',
+    'confirm-removed',
+    'await-eviction',
+    'clean-node',
+    'delete-node',
+    'clear-password',
+    'await-ready',
+    'await-voter',
+    'settle',
+    'uncordon',
+    'write-record',
+    'delete-record',
+]);
 /** Names one planned step among those of all clusters. */
 function stepKey(cluster, number) {
     return `${cluster}#${number}`;
@@ -44213,9 +47712,6 @@ function readSettings(read) {
         dryRun: boolean('dry-run', false),
         installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
     };
-    notYet('rollout', settings.rollout !== 'changed', 'recreating nodes');
-    notYet('force-unreachable', settings.forceUnreachable, 'removing a server that cannot be reached');
-    notYet('allow-rollback', settings.allowRollback, 'keeping records of what was applied');
     notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
     notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
     checkLayout(settings);

@@ -127,18 +127,59 @@ FILES
   fail "docker compose: $(words "$docker_said")"
 }
 
-# Only what is asked for leaves the host: an environment holds tokens. A line of ours begins with `fleet-role`, then the
-# process id, then JSON; anything else is what docker has to say.
+# Only what is asked for leaves the host: an environment holds tokens. The first line of a container begins with
+# `fleet-role`, then the process id, then JSON. Those that follow, `fleet-role-…`, are for mounts.sh and stay here, texts
+# in them as Go quotes them. docker knows `.Id` only as its JSON has it, where a key may be missing: hence `index`, which
+# is nothing then. Anything else is what docker has to say.
 # shellcheck disable=SC2016 # the template's own variable
 inspect_format='fleet-role {{.State.Pid}} {"id":{{json .Id}},"name":{{json .Name}},"status":{{json .State.Status}},'\
 '"exitCode":{{json .State.ExitCode}},"startedAt":{{json .State.StartedAt}},"restartCount":{{json .RestartCount}},'\
 '"restartPolicy":{{json .HostConfig.RestartPolicy.Name}},"mounts":{{json .Mounts}},'\
 '"configFiles":{{with .Config.Labels}}{{json (index . "com.docker.compose.project.config_files")}}{{else}}null{{end}},'\
 '"environment":[{{range .Config.Env}}{{$name := index (split . "=") 0}}{{if or (eq $name "K3S_JOIN_SERVER_URL") '\
-'(eq $name "K3S_URL")}}{{json .}},{{end}}{{end}}null]}'
+'(eq $name "K3S_URL")}}{{json .}},{{end}}{{end}}null]}'\
+'{{"\n"}}fleet-role-image {{.Image}}'\
+'{{"\n"}}fleet-role-file {{printf "%q" .ResolvConfPath}}'\
+'{{range .Mounts}}{{"\n"}}fleet-role-mount {{.Type}} {{with index . "Driver"}}{{.}}{{else}}-{{end}} '\
+'{{printf "%q" .Destination}} {{with index . "Source"}}{{printf "%q" .}}{{else}}""{{end}}{{end}}'\
+'{{range $path, $options := index .HostConfig "Tmpfs"}}{{"\n"}}fleet-role-mount tmpfs - {{printf "%q" $path}} ""{{end}}'\
+'{{with index . "GraphDriver"}}{{with index . "Data"}}{{$lower := index . "LowerDir"}}{{with index . "UpperDir"}}'\
+'{{"\n"}}fleet-role-layers {{printf "%q" (printf "%s:%s" . $lower)}}{{end}}{{end}}{{end}}'\
+'{{"\n"}}fleet-role-word {{printf "%q" .Path}}{{range .Args}}{{"\n"}}fleet-role-word {{printf "%q" .}}{{end}}'\
+'{{range .Config.Env}}{{$name := index (split . "=") 0}}'\
+'{{if and (eq $name "K3S_TOKEN") (ne (join (split . " ") "") "K3S_TOKEN=")}}{{"\n"}}fleet-role-token{{end}}'\
+'{{if and (eq $name "K3S_TOKEN_FILE") (ne . "K3S_TOKEN_FILE=")}}{{"\n"}}fleet-role-token-file {{printf "%q" .}}{{end}}{{end}}'\
+'{{range .Config.Env}}{{if eq (index (split . "=") 0) "K3S_NODE_NAME"}}{{"\n"}}fleet-role-node-name {{printf "%q" .}}{{end}}{{end}}'\
+'{{"\n"}}fleet-role-host-name {{printf "%q" .Config.Hostname}}'\
+'{{"\n"}}fleet-role-policy {{.HostConfig.RestartPolicy.Name}}:{{.HostConfig.RestartPolicy.MaximumRetryCount}}'\
+'{{with .Config.Labels}}{{with index . "fleet-role.look"}}{{"\n"}}fleet-role-looker {{.}}{{end}}{{end}}'
 
-# inspect: one call for both containers. A name that no container has is no error of docker's, but makes it exit 1.
-inspect() { run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent"; }
+# inspect: one call for both containers, and for the one of a look that was killed. A name that no container has is no
+# error of docker's, but makes it exit 1.
+inspect() {
+  look_name=fleet-role-look-$container_k3s
+  run_docker "$docker_seconds" inspect --type container --format "$inspect_format" "$container_k3s" "$container_agent" "$look_name"
+  inspect_code=$docker_code
+  look_left=
+  case $docker_said in *"$look_name"*) ;; *) return "$inspect_code" ;; esac
+  look_left=$(container_lines "$look_name")
+  docker_said=$(printf '%s\n' "$docker_said" | without_look)
+  return "$inspect_code"
+}
+
+# without_look: what docker said of the two containers alone.
+without_look() {
+  without_on=yes
+  while IFS= read -r without_line; do
+    case $without_line in
+      'fleet-role '*'","name":"/'"$look_name"'",'*) without_on=no ;;
+      fleet-role-*) ;;
+      *[Nn]"o such container: $look_name" | *[Nn]"o such object: $look_name") continue ;;
+      *) without_on=yes ;;
+    esac
+    [ "$without_on" = no ] || printf '%s\n' "$without_line"
+  done
+}
 
 # holds_k3s PID ID: yes, no, gone, or unknown: whether a k3s process runs below the container's first process. That process is
 # believed to be the container's only when its control group or its parent (the shim) names the container: with a Docker
@@ -198,10 +239,12 @@ look_services() {
       ;;
   esac
   printf '%s\n' "$services_lines"
+  remove_left_look
+  look_node
 }
 
 say_services() {
-  say inspect "$docker_code"
+  say inspect "$inspect_code"
   while IFS= read -r inspect_line; do
     case $inspect_line in
       'fleet-role '*' {"id":"'*)
@@ -209,6 +252,7 @@ say_services() {
         inspect_json=${inspect_line#* }
         say container "$(holds_k3s "${inspect_line%% *}" "${inspect_json#'{"id":"'}") $inspect_json"
         ;;
+      fleet-role-*) ;;
       ?*) say docker-said "$inspect_line" ;;
     esac
   done <<INSPECT
@@ -221,6 +265,7 @@ runtime_look() {
     say env-listed "$env_listed"
     say env-k3s "$env_k3s"
     say env-k3s-agent "$env_agent"
+    say env-tls-sans "$env_tls_sans"
   else
     say blocked "$why"
     return 0
@@ -252,7 +297,7 @@ FILES
 # labelled_files: the Compose files that the running container (else any) was created with, when all are still there.
 labelled_files() {
   has docker || return 0
-  inspect || [ "$docker_code" = 1 ] || return 0
+  inspect || [ "$inspect_code" = 1 ] || return 0
   labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"status":"running".*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)
   [ -n "$labelled" ] ||
     labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)

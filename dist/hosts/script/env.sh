@@ -130,13 +130,14 @@ END {
   separator = value_of["COMPOSE_PATH_SEPARATOR"] == "" ? ":" : value_of["COMPOSE_PATH_SEPARATOR"]
   present = value_of["COMPOSE_FILE"] != ""
   if (mode == "get") {
-    wanted = split("COMPOSE_FILE COMPOSE_PATH_SEPARATOR K3S_JOIN_SERVER_URL K3S_URL", names, " ")
+    wanted = split("COMPOSE_FILE COMPOSE_PATH_SEPARATOR K3S_JOIN_SERVER_URL K3S_URL K3S_TLS_SAN_LIST", names, " ")
     for (i = 1; i <= wanted; i++) {
       value = value_of[names[i]]
       gsub(/[\r\n]+/, " ", value)
       if (value != "") print names[i] " " value
     }
     if (listed(value_of["COMPOSE_FILE"])) print "listed yes"
+    if (value_of["K3S_TOKEN"] value_of["K3S_TOKEN_FILE"] ~ /[^ \t\r\n]/) print "token yes"
     exit 0
   }
   if (mode == "set") {
@@ -188,10 +189,11 @@ env_run() {
     awk "$env_program" "$env_source"
 }
 
-# env_look: what `.env` says, into env_list, env_separator, env_listed and the two join URLs. Fails when it is unreadable.
+# env_look: what `.env` says, into env_list, env_separator, env_listed, env_token, env_tls_sans and the two join URLs. Fails
+# when it is unreadable.
 env_look() {
   env_file
-  env_list='' env_separator=: env_listed=no env_k3s='' env_agent='' env_final=1 env_new=no
+  env_list='' env_separator=: env_listed=no env_token=no env_k3s='' env_agent='' env_tls_sans='' env_final=1 env_new=no
   if [ ! -e "$env_path" ]; then return 0; fi
   if [ ! -f "$env_path" ] || [ ! -r "$env_path" ]; then
     fail "$directory/.env may not be read by $(id -un): connect as a user who may, or set ansible_become"
@@ -212,7 +214,9 @@ env_look() {
       COMPOSE_PATH_SEPARATOR) env_separator=$env_value ;;
       K3S_JOIN_SERVER_URL) env_k3s=$env_value ;;
       K3S_URL) env_agent=$env_value ;;
+      K3S_TLS_SAN_LIST) env_tls_sans=$env_value ;;
       listed) env_listed=yes ;;
+      token) env_token=yes ;;
     esac
   done <<ENV
 $env_said

@@ -89,8 +89,8 @@ put_word() {
   esac
 }
 
-# has_project: whether there is a project directory to work in.
-has_project() { [ -d "$directory" ] || fail "there is no project directory $directory"; }
+# has_project: whether there is a directory to work in: the project's, or where the runtime has its lock.
+has_project() { [ -d "${lock_path%/*}" ] || fail "there is no project directory ${lock_path%/*}"; }
 
 step_create_role_directory() {
   has_project || return 1
@@ -99,7 +99,7 @@ step_create_role_directory() {
     fail "$role_directory is there and is no directory"
     return 1
   fi
-  directory_said=$(mkdir -m 0755 "$role_directory" 2>&1) && flush "$directory" && return 0
+  directory_said=$(mkdir -m 0755 "$role_directory" 2>&1) && flush "${role_directory%/*}" && return 0
   fail "cannot make $role_directory: $(words "$directory_said")"
 }
 
@@ -167,8 +167,8 @@ lock() {
     fi
     lock_said=$(ln -s "$lock_owner" "$lock_path" 2>&1) && break
     lock_holder=$(readlink "$lock_path" 2>/dev/null)
-    if [ -z "$lock_holder" ] && { [ "$lock_tries" -gt 0 ] || [ ! -w "$directory" ]; }; then
-      fail "cannot lock $directory: $(words "$lock_said")"
+    if [ -z "$lock_holder" ] && { [ "$lock_tries" -gt 0 ] || [ ! -w "${lock_path%/*}" ]; }; then
+      fail "cannot lock ${lock_path%/*}: $(words "$lock_said")"
       return 1
     fi
     if [ -n "$lock_holder" ] && ! lives "$lock_holder"; then
@@ -181,7 +181,7 @@ lock() {
       [ -z "$(find "$lock_path.old" -prune -mmin +1 2>/dev/null)" ] || rmdir "$lock_path.old" 2>/dev/null
     fi
     if [ "$lock_tries" -ge "$lock_seconds" ]; then
-      fail "another fleet-role script (process ${lock_holder%%.*}) still works on $directory: wait until it has ended, then run this again"
+      fail "another fleet-role script (process ${lock_holder%%.*}) still works on ${lock_path%/*}: wait until it has ended, then run this again"
       return 1
     fi
     lock_tries=$((lock_tries + 1))

@@ -21,7 +21,8 @@ do_steps() {
     return 0
   fi
   # What a script that was killed left on its way.
-  rm -f "$directory"/*"$fresh" "$directory"/.*"$fresh" "$role_directory"/*"$fresh" 2>/dev/null
+  lock_directory=${lock_path%/*}
+  rm -f "$lock_directory"/*"$fresh" "$lock_directory"/.*"$fresh" "$role_directory"/*"$fresh" 2>/dev/null
   while read -r action service value <&3; do
     [ -n "$action" ] || continue
     number=$((number + 1))

@@ -1,17 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # Looks at everything and changes nothing.
 
-# reachable PATH: fails when it cannot be told whether the path exists, because a directory above it may not be entered.
-reachable() {
-  reachable=$1
-  while [ ! -e "$reachable" ] && [ "$reachable" != / ]; do
-    reachable=${reachable%/*}
-    [ -n "$reachable" ] || reachable=/
-  done
-  [ -d "$reachable" ] || return 0
-  [ -x "$reachable" ] && { [ "$reachable" != "$1" ] || [ -r "$reachable" ]; }
-}
-
 look() {
   say directory "$directory"
   if ! reachable "$directory"; then
@@ -26,6 +15,7 @@ look() {
   say_file role "$role_directory/role"
   say_file join-url "$role_directory/join-url"
   say_file cluster "$role_directory/cluster"
+  say_file restart-policy "$role_directory/restart-policy"
   say guards "$(guard_version "$role_directory/node-entrypoint.sh")"
   say guards "$(guard_version "$role_directory/fleet-role-is.sh")"
   runtime_look

@@ -1,9 +1,9 @@
 import { isDown, isListed } from '../jobs.js';
 import {
   clearPassword,
+  guardFirst,
   keepDown,
   othersPointHere,
-  recreate,
   removeMember,
   restorePolicy,
   setAside,
@@ -27,15 +27,6 @@ export const removal: Sequence = (view) => {
     () => setAside(view),
   );
 };
-
-/**
- * Made anew with the mount it stays down whoever starts it. Before its datastore is set aside: without one, without
- * guards and with no URL in its own environment a start would make a second cluster.
- */
-function guardFirst(view: JobView): ReturnType<Sequence> {
-  if (view.world.intent.installGuards === 'never') return [];
-  return recreate(view, 'k3s', 'with the guards, not started');
-}
 
 function takeOut(view: JobView, role: 'agent' | '', why: string): ReturnType<Sequence> {
   return firstOf(

@@ -81,6 +81,15 @@ export function recreate(view: JobView, service: Service, why: string): readonly
   return [step(view, 'recreate-service', why, { service })];
 }
 
+/**
+ * Made anew with the mount it stays down whoever starts it. Before its datastore is set aside: without one, without
+ * guards and with no URL in its own environment a start would make a second cluster.
+ */
+export function guardFirst(view: JobView): readonly Step[] {
+  if (view.world.intent.installGuards === 'never') return [];
+  return recreate(view, 'k3s', 'with the guards, not started');
+}
+
 /** The other container has another node password, and k3s would refuse it for ever (facts 4.3 to 4.5). */
 export function clearPassword(view: JobView): readonly Step[] {
   const { node } = view;

@@ -1,5 +1,5 @@
 import { isDown, isUp } from '../jobs.js';
-import { clearPassword, listFirst, recreate, setAside, stop, writeFiles } from './parts.js';
+import { clearPassword, guardFirst, listFirst, recreate, setAside, stop, writeFiles } from './parts.js';
 import { drainFirst, firstOf, holdsPast, type Sequence, step } from './view.js';
 
 /** Agent → server: drained, fenced from being an agent, cleared of its past, then a learner, then a voter. */
@@ -12,6 +12,7 @@ export const promotion: Sequence = (view) => {
     () => stop(view, 'k3s-agent', 'it becomes a server'),
     () => recreate(view, 'k3s-agent', 'with the guards, not started, so that nothing brings the agent back'),
     () => (fresh && holdsPast(view) ? stop(view, 'k3s', 'what it started from belongs to a former member') : []),
+    () => (fresh && holdsPast(view) ? guardFirst(view) : []),
     () => (fresh && isDown(server) ? setAside(view) : []),
     () =>
       fresh && !isUp(server) && node !== null && (node.removeAsked || node.removedName !== null)

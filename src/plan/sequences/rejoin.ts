@@ -1,7 +1,16 @@
 import { isDown, isListed, isUp } from '../jobs.js';
 import { mostWritten } from '../membership.js';
 import { valueOr } from '../observation.js';
-import { clearPassword, keepDown, removeMember, restorePolicy, setAside, stop, writeFiles } from './parts.js';
+import {
+  clearPassword,
+  guardFirst,
+  keepDown,
+  removeMember,
+  restorePolicy,
+  setAside,
+  stop,
+  writeFiles,
+} from './parts.js';
 import { didSince, drainFirst, firstOf, holdsPast, type JobView, type Sequence, step } from './view.js';
 
 /** The identity that a rejoined host takes: the one that answers, else that of most declared servers. */
@@ -29,6 +38,7 @@ export const rejoin: Sequence = (view) => {
     () => stop(view, 'k3s', 'it starts again with a fresh datastore'),
     () => stop(view, 'k3s-agent', 'it is declared a server'),
     () => removeMember(view),
+    () => (holdsPast(view) ? guardFirst(view) : []),
     () => setAside(view, foreign ? ' tls cred' : ''),
     () =>
       node !== null && (node.removeAsked || node.removedName !== null)

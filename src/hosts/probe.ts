@@ -39,7 +39,7 @@ export function dockerSeconds(seconds: number): number {
 
 /** Why nothing can be sent to this host, because of what its inventory says; null when nothing speaks against it. */
 export function rejection(host: Host, runtime: HostRuntime): Unreachable | null {
-  const values = [host.directory, host.composeProject, ...host.composeFiles];
+  const values = [host.directory, host.composeProject, host.dataDir, ...host.composeFiles];
   // Answers are read line by line, and no path has a reason to hold a control character.
   const bad = values.find((value) => /\p{Cc}/u.test(value));
   const why = bad === undefined ? runtime.reject(host) : `${show(bad)} holds a control character`;
@@ -74,7 +74,7 @@ function read(host: Host, answer: Answer): HostObservation {
     return { kind: 'unreachable', class: 'command', message: `${host.name}: ${blocked}.` };
   }
   const runtime = runtimeOf(host);
-  const [entrypoint = '', condition = ''] = answer.all('guards');
+  const [guards = '', ...others] = answer.all('guards');
   const reached: ReachedHost = {
     kind: 'reached',
     provisioned: answer.get('provisioned') === 'yes',
@@ -84,7 +84,7 @@ function read(host: Host, answer: Answer): HostObservation {
     role: file(answer, 'role'),
     joinUrl: file(answer, 'join-url'),
     cluster: file(answer, 'cluster'),
-    guardsInstalled: entrypoint !== '' && entrypoint === condition ? entrypoint : null,
+    guardsInstalled: guards !== '' && others.every((version) => version === guards) ? guards : null,
     override: runtime.override(answer),
     environment: { k3s: textOf(answer, 'env-k3s'), 'k3s-agent': textOf(answer, 'env-k3s-agent') },
     services: runtime.services(answer, host, answer.all('role-directory-path')),

@@ -1,8 +1,9 @@
-import { cp, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { dropIn } from '../../src/hosts/native.js';
 import { command, tryCommand, until } from '../helpers/command.js';
 import { standInImage } from '../helpers/stand-in.js';
 import { temporaryFolder } from '../helpers/temporary.js';
@@ -140,15 +141,12 @@ describe('the files themselves', () => {
 
   test('systemd understands the units with the drop-ins', async () => {
     const folder = await temporaryFolder('units');
-    for (const unit of ['k3s', 'k3s-agent']) {
+    for (const unit of ['k3s', 'k3s-agent'] as const) {
       const service = '[Unit]\nDescription=k3s\n[Service]\nType=notify\nExecStart=/bin/true\n';
       await writeFile(join(folder, `${unit}.service`), service);
-      const dropIn = join(folder, `${unit}.service.d`, 'fleet-role.conf');
-      await cp(join(NODE_FILES, 'systemd', `${unit}.service.d`), join(folder, `${unit}.service.d`), {
-        recursive: true,
-      });
-      // As whoever places it does, here with a directory that has a space and a percent sign in its name.
-      await command('sed', ['-i', 's|@DATA_DIR@|/var/lib/my %%k3s|', dropIn]);
+      const placed = join(folder, `${unit}.service.d`, 'fleet-role.conf');
+      await mkdir(join(folder, `${unit}.service.d`));
+      await writeFile(placed, dropIn(unit, '/var/lib/my %k3s $x "y" \\z'));
       const verify = (env: Record<string, string>) =>
         tryCommand('systemd-analyze', ['verify', join(folder, `${unit}.service`)], { env });
       // The folder first, and systemd's own after it for what every unit depends on.
@@ -156,7 +154,7 @@ describe('the files themselves', () => {
       expect(await verify(env)).toEqual({ code: 0, stdout: '', stderr: '' });
 
       // The same command notices a drop-in that systemd would not take.
-      await command('sed', ['-i', 's|^ExecCondition=/bin/sh|ExecCondition=bin/sh|', dropIn]);
+      await command('sed', ['-i', 's|^ExecCondition=/bin/sh|ExecCondition=bin/sh|', placed]);
       expect((await verify(env)).stderr).toContain('fleet-role.conf');
     }
     await rm(folder, { recursive: true });

@@ -89,6 +89,10 @@ put_word() {
   esac
 }
 
+# runtime_join_url =URL: what a runtime has to do before join-url holds that URL. A runtime's own part stands after this one
+# and may define it, has_project and step_install_guards anew.
+runtime_join_url() { :; }
+
 # has_project: whether there is a directory to work in: the project's, or where the runtime has its lock.
 has_project() { [ -d "${lock_path%/*}" ] || fail "there is no project directory ${lock_path%/*}"; }
 

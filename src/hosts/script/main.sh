@@ -7,7 +7,7 @@ do_step() {
     create-role-directory) step_create_role_directory ;;
     install-guards) step_install_guards ;;
     write-role) put_word role "$3" ;;
-    write-join-url) put_word join-url "$3" ;;
+    write-join-url) runtime_join_url "$3" && put_word join-url "$3" ;;
     write-identity) put_word cluster "$3" ;;
     clear-role-files) step_clear_role_files "$3" ;;
     *) runtime_step "$1" "$2" "$3" ;;

@@ -481,16 +481,50 @@ describe('quorum', () => {
 describe('a native host', () => {
   const native = { ...five, n5: { ...five.n5, runtime: 'native' } };
 
-  it.each([true, false])('is refused and nothing is done there (observed: %s)', (observed) => {
-    const head = { groupVars: on, hosts: native };
-    const seen = observeAll(inputOf({ hosts: native }, head), (host) =>
-      host.name === 'n5' ? bare(null, { provisioned: false, services: unknown('native') }) : bare(host.role),
-    );
-    const made = plan({ hosts: native }, head, observed ? seen : undefined);
+  const head = { groupVars: on, hosts: native };
+  const seenAs = (role: 'server' | 'agent' | null, more: Parameters<typeof bare>[1] = {}) =>
+    observeAll(inputOf({ hosts: native }, head), (host) => (host.name === 'n5' ? bare(role, more) : bare(host.role)));
+
+  it('gets its role files like any other, and no role directory or override of its own', () => {
+    const made = plan({ hosts: native }, head, seenAs('agent'));
+    expect(refusals(made)).toEqual([]);
+    expect(steps(made, 'n5')).toEqual([
+      'install-guards 1',
+      expect.stringMatching(/^write-join-url /),
+      'write-role agent',
+    ]);
+    expect(refusals(plan({ hosts: native }, head))).toEqual([]);
+  });
+
+  it('is refused where something beats what is written there, with the way out', () => {
+    const why = '/etc/rancher/k3s/config.yaml line 3 (server: https://x:6443) beats the join URL: remove that line';
+    const made = plan({ hosts: native }, head, seenAs('agent', { unsteerable: why }));
     expect(refusals(made)).toEqual(['guards n5']);
+    expect(made.refusals[0]?.message).toContain(why);
     expect(steps(made, 'n5')).toEqual([]);
-    expect(notes(made)).not.toContain('not-provisioned');
     expect(steps(made, 'n4')).toContain('write-role agent');
+  });
+
+  it('is refused where it lacks the unit of its role, with the command to run', () => {
+    const made = plan({ hosts: native }, head, seenAs('server'));
+    expect(refusals(made)).toContain('guards n5');
+    expect(made.refusals.find(({ code }) => code === 'guards')?.message).toMatch(
+      /no k3s-agent\.service\. .*INSTALL_K3S_SKIP_ENABLE=true sh -s - agent\./,
+    );
+    expect(steps(made, 'n5')).toEqual([]);
+  });
+
+  it('without either unit is not provisioned yet, which is no error', () => {
+    const made = plan({ hosts: native }, head, seenAs(null, { provisioned: false, unsteerable: 'never asked' }));
+    expect(refusals(made)).toEqual([]);
+    expect(steps(made, 'n5')).toEqual([]);
+  });
+
+  it('is not refused for its command line while the controller is off', () => {
+    const seen = seenAs('agent', { unsteerable: 'x', role: { kind: 'text', text: 'agent' } });
+    const made = plan(head, { hosts: native }, seen);
+    expect(refusals(made)).not.toContain('guards n5');
+    expect(steps(made, 'n5')).toContain('clear-role-files role');
   });
 });
 

@@ -1,4 +1,5 @@
-import { type DesiredHost, hostsToContact, type World } from './desired.js';
+import { controllerStaysOn, type DesiredHost, hostsToContact, type World } from './desired.js';
+import { Members } from './membership.js';
 import { type ReachedHost, valueOr } from './observation.js';
 import { mayHaveSomethingToDo } from './rules/unreachable.js';
 import { noClusterYet } from './serving.js';
@@ -26,7 +27,17 @@ export function notesOf(world: World): readonly Note[] {
     const message = `No server of ${cluster.name} has a k3s container yet: there is no cluster. fleet-role never bootstraps one; the fleet's own provisioning starts ${cluster.bootstrap ?? 'the bootstrap host'} first.`;
     notes.push({ code: 'no-cluster', message, hosts: cluster.servers });
   }
-  return [...notes, ...guardNotes(world, entries)];
+  return [...notes, ...ghostNotes(world), ...guardNotes(world, entries)];
+}
+
+/** Members whose node name no host has: named, and never removed without a word. */
+function ghostNotes(world: World): readonly Note[] {
+  const members = new Members(world);
+  const ghosts = members.all.filter((member) => member.name !== '' && members.hostOf(member) === null);
+  if (ghosts.length === 0) return [];
+  const names = ghosts.map((member) => member.name).join(', ');
+  const message = `The member list of ${world.desired.cluster.name} names what is no host of the inventory: ${names}. To have it taken out, list its host with github_runner_cluster_node_role: agent (and set force-unreachable where the machine is gone).`;
+  return [{ code: 'ghost-member', message, hosts: [] }];
 }
 
 function hostNotes(world: World, entry: DesiredHost): readonly Note[] {
@@ -34,6 +45,10 @@ function hostNotes(world: World, entry: DesiredHost): readonly Note[] {
   const seen = world.observed.hosts.get(host.name);
   if (seen === undefined) return [];
   if (seen.kind === 'unreachable') {
+    if (entry.leaving && controllerStaysOn(world.desired) && new Members(world).standing(host) === 'none') {
+      const message = `${host.name} left the inventory and cannot be reached (${seen.class}: ${seen.message}). It is no member any more. It must not be started again before fleet-role has reached it: list it again to let that happen.`;
+      return [{ code: 'unreachable', message, hosts: [host.name] }];
+    }
     if (mayHaveSomethingToDo(entry, world.desired.cluster.controller)) return [];
     return [{ code: 'unreachable', message: `${seen.class}: ${seen.message}`, hosts: [host.name] }];
   }
@@ -65,7 +80,7 @@ function guardNotes(world: World, entries: readonly DesiredHost[]): readonly Not
   const names = (list: typeof reached): readonly string[] => list.map((entry) => entry.name);
   const notes: Note[] = [];
   if (unguarded.length > 0) {
-    const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once the node is drained and recreated with the override: list docker-compose.fleet-role.yml in COMPOSE_FILE of its .env and run docker compose up -d for its service.`;
+    const message = `The guards are not in force on ${unguarded.length === 1 ? 'one host' : `${unguarded.length} hosts`}: the running container does not mount the role directory. It does once fleet-role recreates the node with the override: for a change of its role, or for the input rollout (servers, all).`;
     notes.push({ code: 'guards-not-in-force', message, hosts: names(unguarded) });
   }
   if (lost.length > 0) {

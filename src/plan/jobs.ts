@@ -37,6 +37,22 @@ export function isMembershipJob({ kind }: Job): boolean {
  * service runs as declared, and where it is not known what it would need (a rule then says why nothing is done).
  */
 export function jobOf(world: SeenWorld, entry: DesiredHost): Job | null {
+  let jobs = MEMORY.get(world);
+  if (jobs === undefined) {
+    jobs = new Map();
+    MEMORY.set(world, jobs);
+  }
+  const known = jobs.get(entry);
+  if (known !== undefined) return known;
+  const job = workOut(world, entry);
+  jobs.set(entry, job);
+  return job;
+}
+
+/** Rules and turns ask the same question of the same world again. */
+const MEMORY = new WeakMap<SeenWorld, Map<DesiredHost, Job | null>>();
+
+function workOut(world: SeenWorld, entry: DesiredHost): Job | null {
   const { host, leaving } = entry;
   const { cluster } = world.desired;
   if (cluster.controller !== true) return null;

@@ -156,6 +156,7 @@ export class Members {
   readonly #seen: Seen;
   readonly #byNode: ReadonlyMap<string, Member>;
   readonly #hostOfNode: ReadonlyMap<string, DesiredHost>;
+  #voting: readonly DesiredHost[] | null = null;
 
   constructor(seen: Seen) {
     this.#seen = seen;
@@ -204,6 +205,12 @@ export class Members {
     if (member === null) return 'none';
     if (member.name === '') return 'unstarted';
     return member.learner ? 'learner' : 'voter';
+  }
+
+  /** The hosts of the voters in the order of the desired hosts: few, however many hosts there are. */
+  get votingHosts(): readonly DesiredHost[] {
+    this.#voting ??= this.#seen.desired.hosts.filter(({ host }) => this.standing(host) === 'voter');
+    return this.#voting;
   }
 
   hostOf(member: Member): DesiredHost | null {

@@ -11,9 +11,7 @@ function byVotes(view: HostView, urlOf: (server: Host) => string, wanted: string
   const { world, desired } = view;
   const { members } = world;
   const { host } = desired;
-  const votes = world.desired.hosts.filter(
-    (entry) => entry.host.name !== host.name && members.standing(entry.host) === 'voter',
-  );
+  const votes = members.votingHosts.filter((entry) => entry.host.name !== host.name);
   const up = votes.filter((entry) => members.healthy(members.memberOf(entry.host) as Member));
   // One whose removal is asked for may be gone before the request is taken back.
   const stays = (entry: DesiredHost): boolean =>

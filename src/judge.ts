@@ -1,5 +1,6 @@
 import type { Judged } from './apply.js';
 import { machineOf } from './fleet/changes.js';
+import type { Host } from './fleet/fleet.js';
 import type { BaseSpec } from './github/events.js';
 import type { Intent, Relation } from './plan/desired.js';
 import type { PlanInput } from './plan/make-plan.js';
@@ -71,18 +72,24 @@ async function withBegun(
   options: JudgeOptions,
 ): Promise<PlanInput> {
   const { desired } = input;
-  const begun = record?.started ?? null;
-  if (begun === null || begun === record?.commit || begun === options.intent.head || !desired.cluster.valid)
-    return input;
   if (record?.group !== desired.cluster.name || record.repository !== options.intent.repository) return input;
-  const { fleet } = await options.fleets.at(begun);
-  const then = fleet?.clusters.find((candidate) => candidate.name === desired.cluster.name);
-  if (then === undefined || then.controller !== true) return input;
-  const known = new Set(desired.hosts.flatMap(({ host }) => [host.name, host.nodeName ?? '', machineOf(host)]));
-  const more = then.hosts
-    .filter((host) => ![host.name, host.nodeName ?? '', machineOf(host)].some((id) => id !== '' && known.has(id)))
-    .map((host) => ({ host, leaving: true, before: host, movedAcross: null }));
-  return more.length === 0 ? input : { ...input, desired: { ...desired, hosts: [...desired.hosts, ...more] } };
+  const last = record.started === record.commit ? [] : [record.started];
+  const begun = [...record.begun, ...last].filter((commit) => commit !== null && commit !== options.intent.head);
+  if (!desired.cluster.valid || begun.length === 0) return input;
+  const idsOf = (host: Host): readonly string[] => [host.name, host.nodeName ?? host.name, machineOf(host)];
+  const known = new Set(desired.hosts.flatMap(({ host }) => idsOf(host)));
+  const hosts = [...desired.hosts];
+  for (const commit of new Set(begun)) {
+    const { fleet } = await options.fleets.at(commit as string);
+    const then = fleet?.clusters.find((candidate) => candidate.name === desired.cluster.name);
+    if (then === undefined || then.controller !== true) continue;
+    for (const host of then.hosts) {
+      if (idsOf(host).some((id) => known.has(id))) continue;
+      for (const id of idsOf(host)) known.add(id);
+      hosts.push({ host, leaving: true, before: host, movedAcross: null });
+    }
+  }
+  return hosts.length === desired.hosts.length ? input : { ...input, desired: { ...desired, hosts } };
 }
 
 function withoutBase(declared: PlanInput, base: Base): PlanInput {

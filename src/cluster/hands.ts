@@ -123,7 +123,7 @@ async function completeRecord(
   for (let attempt = 0; attempt < 3; attempt++) {
     const read = await readRecord(kubectl);
     if (read.kind === 'unknown') return read.why;
-    const record = { commit, started: commit, repository, group, identity, run };
+    const record = { commit, started: commit, begun: null, repository, group, identity, run };
     const written = await writeRecord(kubectl, record, read.value?.resourceVersion ?? null);
     if (written.kind === 'written') return null;
     if (written.kind === 'failed') return written.why;

@@ -16,7 +16,7 @@ import {
 import { stringAt } from './json.js';
 import { askedBefore, type Kubectl } from './kubectl.js';
 import { itemsOf, NODES_QUESTION, readNodes } from './nodes.js';
-import { RECORD_QUESTION, readRecord } from './record.js';
+import { type ClusterRecord, RECORD_QUESTION, readRecord } from './record.js';
 import { firstKnown } from './waits.js';
 
 /** The most that one look at a server's API may take; each question has a bound of its own. */
@@ -67,10 +67,11 @@ async function lookAtServer(kubectl: Kubectl): Promise<ServerObservation> {
   return { identity, members, ready };
 }
 
-function observed(record: { readonly [K in keyof RecordObservation]: RecordObservation[K] | null }): RecordObservation {
+function observed(record: ClusterRecord): RecordObservation {
   return {
     commit: record.commit,
     started: record.started,
+    begun: record.begun?.split(' ') ?? [],
     repository: record.repository ?? '',
     group: record.group ?? '',
     identity: record.identity ?? '',

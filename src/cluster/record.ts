@@ -16,6 +16,8 @@ export interface ClusterRecord {
   readonly commit: string | null;
   /** The commit whose apply was started last; the same as `commit` when that one was completed. */
   readonly started: string | null;
+  /** The other commits begun since `commit`, with a space between: hosts that only they know may still be there. */
+  readonly begun: string | null;
   /** The fleet repository that was applied, as the run names it. */
   readonly repository: string | null;
   /** The inventory group of the cluster. */
@@ -82,6 +84,7 @@ export async function markStarted(kubectl: Kubectl, start: Start): Promise<Writt
     const record = {
       commit: there?.commit ?? null,
       started: start.started,
+      begun: begunBefore(there, start.started),
       repository: there?.repository ?? start.repository,
       group: there?.group ?? start.group,
       identity: there?.identity ?? start.identity,
@@ -90,6 +93,17 @@ export async function markStarted(kubectl: Kubectl, start: Start): Promise<Writt
     result = await writeRecord(kubectl, record, read.value?.resourceVersion ?? null);
   }
   return result;
+}
+
+/** More begun commits than anybody lets pile up; the oldest are forgotten. */
+const MOST_BEGUN = 20;
+
+function begunBefore(there: ClusterRecord | undefined, next: string): string | null {
+  const before = there?.begun?.split(' ') ?? [];
+  const last = there?.started;
+  if (last != null && last !== there?.commit) before.push(last);
+  const kept = [...new Set(before)].filter((commit) => commit !== next).slice(-MOST_BEGUN);
+  return kept.length === 0 ? null : kept.join(' ');
 }
 
 /** Deletes the record. Null when the API has none afterwards, else why not. */
@@ -104,6 +118,7 @@ const isLine = (text: string): boolean => /^\P{Cc}{1,1000}$/u.test(text);
 const FIELDS: { readonly [K in keyof ClusterRecord]: (text: string) => boolean } = {
   commit: isCommit,
   started: isCommit,
+  begun: (text) => text.split(' ').every(isCommit),
   repository: isLine,
   group: isLine,
   identity: isIdentity,
@@ -115,7 +130,7 @@ const KEYS = Object.keys(FIELDS) as readonly (keyof ClusterRecord)[];
 function recordOf(data: unknown): ClusterRecord | string {
   if (data !== undefined && (typeof data !== 'object' || data === null || Array.isArray(data))) return 'data is no map';
   const record: { -readonly [K in keyof ClusterRecord]: string | null } = {
-    ...{ commit: null, started: null, repository: null, group: null, identity: null, run: null },
+    ...{ commit: null, started: null, begun: null, repository: null, group: null, identity: null, run: null },
   };
   for (const key of KEYS) {
     const value = at(data, key);

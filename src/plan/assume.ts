@@ -34,6 +34,7 @@ export function assumeBase(desired: Desired, guardsVersion: string): Observation
   const record = {
     commit: ASSUMED,
     started: ASSUMED,
+    begun: [],
     repository: '',
     group: desired.cluster.name,
     identity: ASSUMED,

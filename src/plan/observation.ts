@@ -199,6 +199,8 @@ export interface RecordObservation {
   readonly commit: string | null;
   /** The commit that was last begun. */
   readonly started: string | null;
+  /** The other commits that were begun since the last complete one: what they brought may still be there. */
+  readonly begun: readonly string[];
   readonly repository: string;
   readonly group: string;
   readonly identity: string;

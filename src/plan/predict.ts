@@ -122,6 +122,7 @@ const IN_CLUSTER: { readonly [A in Action]?: InCluster } = {
     record: known({
       commit: step.value,
       started: step.value,
+      begun: [],
       repository: world.intent.repository,
       group: world.desired.cluster.name,
       identity: new Members(world).identity ?? '',

@@ -42,9 +42,11 @@ function turnOf(world: SeenWorld, jobs: readonly Job[]): Job | null {
 
 function rankOf(world: SeenWorld, job: Job): number {
   if (job.kind === 'rejoin') return 0;
-  if (job.begun && (job.standing === 'learner' || job.standing === 'unstarted')) return 1;
+  const open = job.begun && (job.standing === 'learner' || job.standing === 'unstarted');
+  if (open && job.kind === 'promotion') return 1;
   // k3s runs there and is not listed: it joins at any moment, which is an addition that is open.
-  if (job.standing === 'none' && runsServer(job)) return 1;
+  if (job.standing === 'none' && runsServer(job)) return 1.2;
+  if (open) return 1.4;
   const removes = isListed(job.standing) && (job.kind === 'demotion' || job.kind === 'removal');
   const unhealthy = job.standing === 'voter' && !isHealthy(world, job);
   if (job.kind === 'forced-removal') return 3;

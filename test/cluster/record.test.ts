@@ -19,6 +19,7 @@ const B = 'b'.repeat(40);
 const record: ClusterRecord = {
   commit: A,
   started: A,
+  begun: null,
   repository: 'o/fleet',
   group: 'github_runner_cluster',
   identity: CLUSTER_UID,
@@ -26,7 +27,7 @@ const record: ClusterRecord = {
 };
 const start = { started: B, repository: 'o/fleet', group: 'github_runner_cluster', identity: CLUSTER_UID };
 const put = (data: unknown) => cluster.putObject('configmap', { apiVersion: 'v1', kind: 'ConfigMap', data });
-const none = { commit: null, started: null, repository: null, group: null, identity: null, run: null };
+const none = { commit: null, started: null, begun: null, repository: null, group: null, identity: null, run: null };
 
 /** Does something once, right before the first call of this verb reaches the API. */
 function before(verb: string, meddle: () => Promise<unknown>): Kubectl {
@@ -264,5 +265,13 @@ describe('deleting the record', () => {
     await cluster.fault('all', 'down');
     expect(await deleteRecord(kubectl)).toContain('refused');
     await cluster.fault('delete', null);
+  });
+
+  it('keeps every commit that was begun since the last complete one', async () => {
+    await writeRecord(kubectl, record, null);
+    const begin = (commit: string) => markStarted(kubectl, { ...start, started: commit });
+    const C = 'c'.repeat(40);
+    for (const commit of [B, C, B, C]) await begin(commit);
+    expect(await readRecord(kubectl)).toMatchObject({ value: { record: { commit: A, started: C, begun: B } } });
   });
 });

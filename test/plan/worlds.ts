@@ -165,7 +165,14 @@ export function observation(
 
 /** The record of a complete apply. */
 export function record(more: Partial<RecordObservation> = {}): Observation['record'] {
-  const at = { commit: BASE, started: BASE, repository: 'o/r', group: 'github_runner_cluster', identity: IDENTITY };
+  const at = {
+    commit: BASE,
+    started: BASE,
+    begun: [],
+    repository: 'o/r',
+    group: 'github_runner_cluster',
+    identity: IDENTITY,
+  };
   return known({ ...at, run: 'a run', ...more });
 }
 

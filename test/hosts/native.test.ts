@@ -164,7 +164,7 @@ describe.runIf(canMakeNativeHosts())('a native host', () => {
       expect(await look()).toMatchObject({ setAside: { value: true }, datastore: { value: 'none' } });
     });
 
-    it.each<[string, () => void, Step, RegExp]>([
+    it.each<[string, () => unknown, Step, RegExp]>([
       [
         'a unit is missing',
         () => machine.unit('k3s-agent'),
@@ -190,13 +190,23 @@ describe.runIf(canMakeNativeHosts())('a native host', () => {
         /^Systemd cannot load k3s-agent\.service \(bad-setting\)/,
       ],
       [
+        'the unit of the other role runs',
+        async () => {
+          machine.unit('k3s-agent');
+          machine.unit('k3s');
+          await machine.up('k3s-agent');
+        },
+        step('start-service', null, 'k3s'),
+        /^K3s-agent\.service still runs, and both have the same ports and data/,
+      ],
+      [
         'systemd does not answer',
         () => machine.broken('System has not been booted with systemd as init system'),
         step('stop-service', null, 'k3s'),
         /^Systemctl: System has not been booted with systemd/,
       ],
     ])('fails with words when %s', async (_what, arrange, wanted, words) => {
-      arrange();
+      await arrange();
       expect(await refused(wanted)).toMatch(words);
     });
 
@@ -205,8 +215,20 @@ describe.runIf(canMakeNativeHosts())('a native host', () => {
       machine.broken('Failed to connect to bus: Host is down');
       expect(await look()).toMatchObject({
         services: { kind: 'unknown', why: 'systemctl: Failed to connect to bus: Host is down' },
-        ...{ guardsInstalled: null, token: { kind: 'unknown' } },
+        ...{ provisioned: true, guardsInstalled: null, token: { kind: 'unknown' } },
       });
+    });
+
+    // Half a minute long: once is enough.
+    it.runIf(shell === 'dash')('says so when a unit does not stop in its time', async () => {
+      machine.unit('k3s');
+      await machine.up('k3s');
+      machine.fact('k3s', 'never-stops', '');
+      expect(await refused(step('stop-service', null, 'k3s'))).toBe(
+        'K3s.service did not stop within 30 seconds; systemd goes on stopping it: run this again.',
+      );
+      // The next start of the machine does not bring it back, whatever became of this one.
+      expect(machine.isEnabled('k3s')).toBe(false);
     });
 
     it('has stopped a unit that is not there', async () => {

@@ -139,10 +139,24 @@ set_enabled() {
   [ "$set_is" = "$2" ] || fail "systemctl $2 $1 left the unit ${unit_policy:-as it was}: look at its [Install] section"
 }
 
+# alone NAME: whether the unit of the other role is down: both have the same ports and data (fact 9.9).
+alone() {
+  alone_other=k3s
+  [ "$1" != k3s ] || alone_other=k3s-agent
+  if ! use_unit "$alone_other"; then
+    fail "$unit_why"
+    return 1
+  fi
+  case $unit_active in
+    inactive | failed | '') return 0 ;;
+  esac
+  fail "$alone_other.service still runs, and both have the same ports and data: systemctl disable --now $alone_other"
+}
+
 # start_unit NAME: enabled, and on its way. It is not waited for: a server that cannot join never says that it is up
 # (fact 9.8). A start that a guard skips is no failure to systemd (fact 9.2), and is one here.
 start_unit() {
-  use_present "$1" || return 1
+  alone "$1" && use_present "$1" || return 1
   if [ "$1" = k3s ]; then
     # The guard takes a missing one for a disk that is not mounted.
     make_directory "$server_path" 0700 || return 1

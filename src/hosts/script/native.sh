@@ -87,6 +87,8 @@ runtime_look() {
     if [ "$unit_is" != absent ]; then look_unit_token; fi
   else
     say services "$unit_why"
+    # What is there is not known, which is never nothing.
+    provisioned=yes
     token=unknown token_why=$unit_why all_guarded=no
   fi
   say provisioned "$provisioned"

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os';
-import * as core from '@actions/core';
+
 import type { Logger } from '../log.js';
+import * as core from './actions-core.js';
 import { plainLogger, runnerLogger } from './logger.js';
 import { type OutputPort, runnerOutputs } from './outputs.js';
 
@@ -27,7 +28,7 @@ export function createRuntime(env: Readonly<Record<string, string | undefined>>)
     logger: onRunner ? runnerLogger(core) : plainLogger(options),
     outputs: runnerOutputs(core, env),
     temp: env.RUNNER_TEMP || tmpdir(),
-    input: (name) => core.getInput(name, { trimWhitespace: false }),
+    input: (name) => core.getInput(name),
     mask: (secret) => {
       if (onRunner) core.setSecret(secret);
     },

@@ -35,7 +35,8 @@ function sizeRow() {
   const sources = readdirSync(join(root, 'src'), { recursive: true })
     .filter((name) => name.endsWith('.ts'))
     .map((name) => readFileSync(join(root, 'src', name), 'utf8'));
-  const isDead = (name) => !sources.some((text) => new RegExp(`(?:from |import\\()'${name}['/]`).test(text));
+  const isDead = (name) =>
+    !sources.some((text) => new RegExp(`(?:from |import\\()'(?:[./]+/node_modules/)?${name}['/]`).test(text));
   const dead = Object.keys(dependencies ?? {}).filter(isDead);
   return {
     ...{ work: 'bundle size, all files of dist', unit: 'MB', ours: bytes / megabyte, runs: 1 },

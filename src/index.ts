@@ -24,11 +24,8 @@ const isMain = runtime.state(STATE_MAIN) === '';
 let escaped = false;
 process.on('uncaughtException', tellEscaped);
 process.on('unhandledRejection', tellEscaped);
-try {
-  await (isMain ? main(runtime) : post(runtime));
-} catch (error) {
-  tellEscaped(error);
-}
+// No `await` at the top: the bundler would wrap all modules in one function, whose text is then parsed twice.
+(isMain ? main(runtime) : post(runtime)).catch(tellEscaped);
 
 /** One line instead of a stack. The post step never fails the job. */
 function tellEscaped(error: unknown): void {
@@ -43,6 +40,8 @@ function tellEscaped(error: unknown): void {
 }
 
 async function main({ logger, ...io }: Runtime): Promise<void> {
+  // A run that stops in the middle, waiting for nothing, is no success.
+  process.exitCode = 1;
   maskSecrets(io);
   checkRunnerFiles(process.env);
   io.saveState(STATE_MAIN, 'true');

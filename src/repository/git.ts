@@ -1,6 +1,6 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { exec } from '@actions/exec';
+// node:child_process and not @actions/exec: exec has no abort, cannot close standard input, and takes quadratic time for
+// output without lines; working around that cost a shell and two files a command.
+import { spawn } from 'node:child_process';
 import { messageOf } from '../errors.js';
 import type { Logger } from '../log.js';
 
@@ -22,11 +22,6 @@ export interface GitCommand {
   readonly args: readonly string[];
   /** Text for its standard input; without it the input is empty. */
   readonly input?: string;
-  /**
-   * Takes the output by way of a file: `@actions/exec` splits whatever a process writes into lines, which takes
-   * quadratic time for a content without any. `maxOutput` does not count then.
-   */
-  readonly outputIsBig?: boolean;
   /** Settings for this command alone, stronger than every configuration file. */
   readonly config?: GitConfig;
   /** Protocols that git may use for it. None by default: the command works on what is on disk. */
@@ -45,8 +40,6 @@ export type Git = (command: GitCommand) => Promise<GitResult>;
 export interface GitOptions {
   /** The environment to choose from; never passed on whole. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** A directory for standard input and output in files: made when it is first needed. */
-  readonly temp: () => Promise<string>;
   /** Texts that never leave this function. */
   readonly secrets: readonly string[];
   readonly logger: Logger;
@@ -86,93 +79,64 @@ const ALWAYS: GitConfig = [
 ];
 
 /**
- * Tells its process id on standard error, then becomes git: `@actions/exec` can neither stop a process nor close its
- * standard input, and it crashes the run when a process ends before its input was written. So input is a file.
- */
-const START =
-  'echo "$$" >&2; input=$1 output=$2; shift 2; [ -z "$output" ] || exec >"$output"; exec git "$@" <"$input"';
-
-/**
  * A runner of git with a clean environment: no prompt, no hook, no configuration variable of the caller, English
  * messages, no replaced objects, no lazy fetch. A command that needs longer than its bound, or says more, is stopped
  * by a signal (then by a second one that cannot be refused). It never throws.
  */
 export function createGit(options: GitOptions): Git {
-  let files = 0;
-  const newFile = async (): Promise<string> => {
-    files += 1;
-    return join(await options.temp(), `stream-${files}`);
-  };
-  return async (command) => {
+  return (command) => {
     options.logger.debug(`git ${command.args.map(quoted).join(' ')}`);
-    const input = command.input === undefined ? '/dev/null' : await newFile();
-    const output = command.outputIsBig ? await newFile() : '';
-    try {
-      if (command.input !== undefined) await writeFile(input, command.input, { mode: 0o600 });
-      const result = await run(command, [input, output], options);
-      return result.ok && output !== '' ? { ok: true, stdout: await readFile(output) } : result;
-    } catch (error) {
-      return { ok: false, code: null, bound: null, why: withoutSecrets(messageOf(error), options.secrets) };
-    } finally {
-      if (command.input !== undefined) await rm(input, { force: true });
-      if (output !== '') await rm(output, { force: true });
-    }
+    return run(command, options).catch((error: unknown) => noGit(null, messageOf(error), options));
   };
 }
 
-async function run(command: GitCommand, streams: readonly string[], options: GitOptions): Promise<GitResult> {
-  const output: Buffer[] = [];
-  const errors: Buffer[] = [];
-  let outputBytes = 0;
-  let errorBytes = 0;
-  const maxOutput = command.maxOutput ?? Number.POSITIVE_INFINITY;
-  const timers: NodeJS.Timeout[] = [];
-  const kill = (signal: NodeJS.Signals): void => {
-    const pid = Number.parseInt(Buffer.concat(errors).toString('latin1'), 10);
-    if (!(pid > 1)) return;
-    try {
-      process.kill(pid, signal);
-    } catch {
-      // It ended by itself.
-    }
-  };
-  let stop = (_bound: 'time' | 'output', _why: string): void => {};
-  const stopped = new Promise<GitResult>((resolve) => {
-    stop = (bound, why) => {
-      kill('SIGTERM');
-      timers.push(setTimeout(kill, KILL_AFTER, 'SIGKILL').unref());
-      resolve({ ok: false, code: null, bound, why });
+function run(command: GitCommand, options: GitOptions): Promise<GitResult> {
+  return new Promise((resolve) => {
+    const output: Buffer[] = [];
+    const errors: Buffer[] = [];
+    let outputBytes = 0;
+    let errorBytes = 0;
+    const maxOutput = command.maxOutput ?? Number.POSITIVE_INFINITY;
+    const child = spawn('git', command.args, { env: gitEnvironment(command, options.environment), stdio: 'pipe' });
+    // Whoever stopped it does not wait: a helper of git (git-remote-https) can hold the streams until it notices.
+    const stop = (bound: 'time' | 'output', why: string): void => {
+      child.kill('SIGTERM');
+      setTimeout(() => child.kill('SIGKILL'), KILL_AFTER).unref();
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      child.unref();
+      resolve(noGit(bound, why, options));
     };
-  });
-  timers.push(setTimeout(() => stop('time', `git did not end within ${command.timeout / 1000} s`), command.timeout));
-  const ended = exec('sh', ['-c', START, 'git', ...streams, ...command.args], {
-    silent: true,
-    ignoreReturnCode: true,
-    env: gitEnvironment(command, options.environment),
-    listeners: {
-      stdout: (data) => {
-        outputBytes += data.length;
-        if (outputBytes <= maxOutput) output.push(data);
-        else if (outputBytes - data.length <= maxOutput) stop('output', `git wrote more than ${maxOutput} bytes`);
-      },
-      stderr: (data) => {
-        errorBytes += data.length;
-        if (errorBytes <= ERROR_BYTES) errors.push(data);
-      },
-    },
-  })
-    .then((code: number | null): GitResult => {
-      if (code === 0) return { ok: true, stdout: Buffer.concat(output) };
-      const text = Buffer.concat(errors)
-        .toString('utf8')
-        .replace(/^\d+\n/, '');
-      return { ok: false, code, bound: null, why: reasonOf(text, code, options.secrets) };
-    })
-    .finally(() => {
-      for (const timer of timers) clearTimeout(timer);
+    const timer = setTimeout(() => stop('time', `git did not end within ${command.timeout / 1000} s`), command.timeout);
+    child.stdout.on('data', (data: Buffer) => {
+      outputBytes += data.length;
+      if (outputBytes <= maxOutput) output.push(data);
+      else if (outputBytes - data.length <= maxOutput) stop('output', `git wrote more than ${maxOutput} bytes`);
     });
-  // Whoever stopped it does not wait: a helper of git (git-remote-https) can hold the streams until it notices.
-  return await Promise.race([ended, stopped]);
+    child.stderr.on('data', (data: Buffer) => {
+      errorBytes += data.length;
+      if (errorBytes <= ERROR_BYTES) errors.push(data);
+    });
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      const why = error.code === 'ENOENT' ? 'git is not on the PATH of this machine' : messageOf(error);
+      resolve(noGit(null, why, options));
+    });
+    child.on('close', (code) => {
+      clearTimeout(timer);
+      if (code === 0) resolve({ ok: true, stdout: Buffer.concat(output) });
+      else {
+        const why = reasonOf(Buffer.concat(errors).toString('utf8'), code, options.secrets);
+        resolve({ ok: false, code, bound: null, why });
+      }
+    });
+    // It may end before it has read everything; its exit says why, not the broken pipe.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(command.input ?? '');
+  });
+}
+
+function noGit(bound: 'time' | 'output' | null, why: string, { secrets }: GitOptions): GitResult {
+  return { ok: false, code: null, bound, why: withoutSecrets(why, secrets) };
 }
 
 const KILL_AFTER = 2_000;
@@ -208,8 +172,6 @@ function gitEnvironment(command: GitCommand, environment: GitOptions['environmen
 
 /** What git said, as one line: its advice and its labels are left out. The text may come from a hostile server. */
 function reasonOf(stderr: string, code: number | null, secrets: readonly string[]): string {
-  // The shell's answer when it finds no program.
-  if (code === 127) return 'git is not on the PATH of this machine';
   const lines = stderr
     .split(/[\r\n]+/)
     .map((line) => line.replace(/^(?:fatal|error):\s*/, '').trim())

@@ -3,8 +3,7 @@ import type { SnapshotEntry } from './snapshot.js';
 /**
  * Reads what `git ls-tree -r -l` writes: every file of a tree by its path. A path that is not UTF-8 is read with
  * replacement characters. Records: `MODE TYPE OID SIZE\tPATH\n`, the size padded, `-` for a submodule, `BAD` for an
- * object that is not there (its size is 0 here; reading it fails later). Lines, because `@actions/exec` looks for them:
- * without any it takes quadratic time.
+ * object that is not there (its size is 0 here; reading it fails later).
  */
 export function parseTree(output: Buffer): Map<string, SnapshotEntry> {
   const entries = new Map<string, SnapshotEntry>();

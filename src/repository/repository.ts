@@ -96,7 +96,6 @@ export async function openRepository(options: RepositoryOptions): Promise<Reposi
   });
   const git = createGit({
     environment: options.environment ?? process.env,
-    temp: temp.get,
     secrets: token === '' ? [] : [token, basicAuth(token)],
     logger,
   });
@@ -223,7 +222,6 @@ function createReader(source: ObjectSource): Repository['snapshot'] {
     const result = await source.read(gitDir, {
       args: ['cat-file', '--batch', '--buffer'],
       input: `${names.join('\n')}\n`,
-      outputIsBig: true,
     });
     const asked = commits[0] ?? [...trees.keys()][0] ?? '';
     if (!result.ok) throw await source.missing(asked, result.why);

@@ -23,7 +23,7 @@ export interface ObjectSource {
   /** The error for a commit that is not in what `objects` gave. */
   missing(commit: string, why: string): Promise<CommitError>;
   /** Runs git on what is on disk. */
-  read(gitDir: string, command: Pick<GitCommand, 'args' | 'input' | 'maxOutput' | 'outputIsBig'>): Promise<GitResult>;
+  read(gitDir: string, command: Pick<GitCommand, 'args' | 'input' | 'maxOutput'>): Promise<GitResult>;
   close(): Promise<void>;
 }
 

@@ -64,6 +64,8 @@ export function expandHostPattern(pattern: string, limit: number, at: number): H
 
 /** Address and port; the pattern as it is when Ansible does not know it as an address. */
 function splitPort(pattern: string): [string, number | null] {
+  // Most names: without a colon there is no port, and it need not be known whether the name is an address.
+  if (!pattern.includes(':')) return [pattern, null];
   let address = pattern;
   let port: number | null = null;
   for (const form of [BRACKETED_PORT, PLAIN_PORT]) {

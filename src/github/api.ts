@@ -94,7 +94,7 @@ export function createApi(options: ApiOptions): GitHubApi {
   let loading: Promise<Send> | null = null;
 
   async function load(): Promise<Send> {
-    const { getOctokit } = await import('@actions/github');
+    const { getOctokit } = await import(/* webpackIgnore: true */ './octokit.js');
     const debug = (message: string): void => logger.debug(message);
     const log = { debug, info: debug, warn: debug, error: debug };
     return getOctokit(token, { baseUrl, log }).request;

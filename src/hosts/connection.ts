@@ -10,7 +10,15 @@ import type { FailureClass } from '../plan/observation.js';
 import { classifySsh, failureMessage } from './classify.js';
 import { end, execute, OUTPUT_LIMIT, type Outcome, runFramed } from './execute.js';
 import { BECOME_COMMAND, BECOME_SCRIPT, PLAIN_COMMAND, SHELL_LINE } from './frame.js';
-import { connectSeconds, type Hop, isConfigPath, jumpHosts, type Rejected, sshConfig } from './ssh-config.js';
+import {
+  connectSeconds,
+  fastKeyExchange,
+  type Hop,
+  isConfigPath,
+  jumpHosts,
+  type Rejected,
+  sshConfig,
+} from './ssh-config.js';
 import { clean } from './words.js';
 
 /** What became of one script on one host: always a value, never an exception. */
@@ -67,7 +75,15 @@ export function createConnector(options: ConnectorOptions): Connector {
   let files: Files | null = null;
   let closed = false;
 
-  const shared: Shared = { running, isClosed: () => closed };
+  let keyExchange: Promise<string | null> | null = null;
+  const shared: Shared = {
+    running,
+    isClosed: () => closed,
+    keyExchange() {
+      keyExchange ??= askKeyExchange();
+      return keyExchange;
+    },
+  };
   const prepare = (): Files => {
     files ??= makeFiles(options);
     return files;
@@ -147,6 +163,14 @@ interface SshConnection extends Connection {
 interface Shared {
   readonly running: Set<ChildProcess>;
   readonly isClosed: () => boolean;
+  /** Asked of ssh once a run. */
+  readonly keyExchange: () => Promise<string | null>;
+}
+
+/** What KexAlgorithms should be on this runner; null too where ssh does not say its version. */
+async function askKeyExchange(): Promise<string | null> {
+  const said = await execute('ssh', ['-V'], '', { first: 5, rest: 5, begun: () => true });
+  return said.kind === 'ended' ? fastKeyExchange(said.stderr) : null;
 }
 
 function sshConnection(
@@ -166,7 +190,7 @@ function sshConnection(
   }
   let ready: Ready | null = null;
 
-  const setUp = (): Ready | Rejected => {
+  const setUp = (keyExchange: string | null): Ready | Rejected => {
     if (ready !== null) return ready;
     const hops = jumpHosts(connection, defaultUser);
     if ('rejected' in hops) return hops;
@@ -175,7 +199,8 @@ function sshConnection(
     const logs = [...hops.map((_, index) => path(`jump${index + 1}.log`)), path('log')];
     const control = files.sockets === null ? null : join(files.sockets, `c${number}`);
     const config = path('config');
-    const text = sshConfig(connection, hops, { config, knownHosts: files.knownHosts, keys: files.keys, control, logs });
+    const paths = { config, knownHosts: files.knownHosts, keys: files.keys, control, logs };
+    const text = sshConfig(connection, hops, paths, keyExchange);
     if (typeof text !== 'string') return text;
     writeFileSync(config, text, { mode: 0o600 });
     ready = { config, logs, hops, control };
@@ -191,8 +216,9 @@ function sshConnection(
   return {
     disconnect,
     async run(script, stdin, seconds) {
+      const keyExchange = await shared.keyExchange();
       if (shared.isClosed()) return closedResult(name);
-      const set = setUp();
+      const set = setUp(keyExchange);
       if ('rejected' in set) {
         const message = `${name}: ${set.rejected}, so nothing connects there. Correct it in the inventory.`;
         return { kind: 'unreachable', class: 'connect', message };

@@ -71,11 +71,18 @@ export function jumpHosts(connection: HostConnection, defaultUser: string | null
  * The ssh config for one connection: a block for each jump host and for the host, by aliases of our own (`host`,
  * `jump1` …), then what holds for every hop. No other config is read (`ssh -F`).
  *
+ * `keyExchange` is a value for KexAlgorithms as `fastKeyExchange` gives it; null leaves that to ssh.
+ *
  * - Every hop checks host keys against the same file, uses the same keys, and never asks anybody anything.
  * - Jump hosts are written as a ProxyCommand of our own and not as ProxyJump, which is the same but for one thing: each
  *   hop keeps its own log, so a failure is told from the hop that failed.
  */
-export function sshConfig(connection: HostConnection, hops: readonly Hop[], paths: SshPaths): string | Rejected {
+export function sshConfig(
+  connection: HostConnection,
+  hops: readonly Hop[],
+  paths: SshPaths,
+  keyExchange: string | null,
+): string | Rejected {
   const why = rejection({ host: connection.host, port: connection.port, user: connection.user });
   if (why !== null) return { rejected: `its address ${show(connection.host)} ${why}` };
   const keyFile = paths.keys.length === 0 ? connection.keyFile : null;
@@ -113,11 +120,29 @@ export function sshConfig(connection: HostConnection, hops: readonly Hop[], path
     lines.push(`  ${option.keyword} ${option.value}`);
   }
   if (keyFile !== null) lines.push(`  IdentityFile "${keyFile}"`);
+  if (keyExchange !== null) lines.push(`  KexAlgorithms ${keyExchange}`);
   lines.push(...common(paths).map((line) => `  ${line}`));
   return `${lines.join('\n')}\n`;
 }
 
-/** What holds for every hop. A choice of key exchange and ciphers would stand here and nowhere else. */
+const CURVE25519 = 'curve25519-sha256,curve25519-sha256@libssh.org';
+
+/**
+ * The value for KexAlgorithms that lets ssh offer its fastest key exchange first and all others behind it; null where
+ * it does so by itself. `version` is what `ssh -V` says.
+ *
+ * OpenSSH 9.0 to 9.9 begins with sntrup761, which takes most of the processor time of a connection (measured: 4 of 5 s
+ * for 20 hosts on two cores). mlkem768x25519 (from 9.9 on) costs about what curve25519 costs, and stays in front of it.
+ * Older versions begin with curve25519, and may not know the `^`. Ciphers are left alone: at some kB a host none shows.
+ */
+export function fastKeyExchange(version: string): string | null {
+  const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(version) ?? [];
+  if (major === undefined || Number(major) < 9) return null;
+  const hasMlkem = Number(major) > 9 || Number(minor) >= 9;
+  return `^${hasMlkem ? 'mlkem768x25519-sha256,' : ''}${CURVE25519}`;
+}
+
+/** What holds for every hop. */
 function common(paths: SshPaths): string[] {
   const keys = paths.keys.map((key) => `IdentityFile ${configPath(key)}`);
   return [

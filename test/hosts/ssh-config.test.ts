@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { HostConnection, SshOption } from '../../src/fleet/fleet.js';
 import { classifySsh } from '../../src/hosts/classify.js';
 import { frame, unframe } from '../../src/hosts/frame.js';
-import { jumpHosts, sshConfig } from '../../src/hosts/ssh-config.js';
+import { fastKeyExchange, jumpHosts, sshConfig } from '../../src/hosts/ssh-config.js';
 import { tryCommand } from '../helpers/command.js';
 import { LOCAL } from './helpers.js';
 
@@ -16,7 +16,7 @@ function target(overrides: Partial<HostConnection> = {}): HostConnection {
 }
 
 function config(overrides: Partial<HostConnection> = {}): string {
-  const text = sshConfig(target(overrides), [], PATHS);
+  const text = sshConfig(target(overrides), [], PATHS, null);
   return typeof text === 'string' ? text : `rejected: ${text.rejected}`;
 }
 
@@ -55,12 +55,34 @@ describe('the ssh config', () => {
     });
   });
 
+  it('offers the fastest key exchange first, and takes none away', async () => {
+    const { stderr: version } = await tryCommand('ssh', ['-V']);
+    const text = (value: string | null) => sshConfig(target(), [], PATHS, value) as string;
+    const names = async (value: string | null) =>
+      ((await understood(text(value), 'host')).kexalgorithms ?? '').split(',');
+    const [fast, byDefault] = await Promise.all([names(fastKeyExchange(version)), names(null)]);
+    expect(fast[0]).toMatch(/^(?:mlkem768x25519|curve25519)-sha256$/);
+    expect(new Set(fast)).toEqual(new Set(byDefault));
+  });
+
+  it.each([
+    ['OpenSSH_8.9p1 Ubuntu-3ubuntu0.13, OpenSSL 3.0.2 15 Mar 2022', null],
+    ['OpenSSH_9.2p1 Debian-2+deb12u10, OpenSSL 3.0.19', '^curve25519-sha256,curve25519-sha256@libssh.org'],
+    ['OpenSSH_9.9p2', '^mlkem768x25519-sha256,curve25519-sha256,curve25519-sha256@libssh.org'],
+    ['OpenSSH_10.0p2', '^mlkem768x25519-sha256,curve25519-sha256,curve25519-sha256@libssh.org'],
+    ['OpenSSH_for_Windows_9.5p1', null],
+    ['Dropbear v2022.83', null],
+    ['', null],
+  ])('asks %j for the key exchange %s', (version, expected) => {
+    expect(fastKeyExchange(version)).toBe(expected);
+  });
+
   it('gives every jump host the same rules, and the next one as its way', async () => {
     const hop = { keyword: 'ProxyJump', value: 'alice@a.example:23,[fe80::1%eth0]:24' } as const;
     const connection = target({ options: [hop] });
     const hops = jumpHosts(connection, 'fleet');
     if ('rejected' in hops) throw new Error(hops.rejected);
-    const text = sshConfig(connection, hops, { ...PATHS, logs: ['/t/1', '/t/2', '/t/3'] }) as string;
+    const text = sshConfig(connection, hops, { ...PATHS, logs: ['/t/1', '/t/2', '/t/3'] }, null) as string;
     const [first, second, last] = await Promise.all(['jump1', 'jump2', 'host'].map((alias) => understood(text, alias)));
     for (const read of [first, second, last]) {
       expect(read).toMatchObject({ batchmode: 'yes', userknownhostsfile: '/t/known', identityfile: '/t/key1' });
@@ -114,7 +136,7 @@ describe('the ssh config', () => {
   });
 
   it('takes the key file of the inventory only where no keys were given, and only a plain path', () => {
-    const without = (keyFile: string) => sshConfig(target({ keyFile }), [], { ...PATHS, keys: [] });
+    const without = (keyFile: string) => sshConfig(target({ keyFile }), [], { ...PATHS, keys: [] }, null);
     expect(config({ keyFile: '/home/a/key' })).not.toContain('/home/a/key');
     expect(without('~/.ssh/my key')).toContain('IdentityFile "~/.ssh/my key"\n');
     for (const bad of ['a"b', 'a\nb', '%h', `\${HOME}`, '`id`']) expect(without(bad)).toHaveProperty('rejected');

@@ -1,5 +1,6 @@
 import { ReadingError } from './text.js';
 import { Scanner, type Token, type TokenKind } from './yaml-scanner.js';
+import { simpleEntry } from './yaml-simple.js';
 
 /** A node of a YAML (or JSON) document. Aliases keep their target, so that a file of aliases stays as small as it is. */
 export type Node = ScalarNode | SequenceNode | MappingNode | AliasNode;
@@ -66,6 +67,7 @@ const AFTER_DOCUMENT_START: ReadonlySet<TokenKind> = new Set<TokenKind>([
 ]);
 
 class Parser {
+  readonly #text: string;
   readonly #scanner: Scanner;
   readonly #anchors = new Map<string, Exclude<Node, AliasNode> | null>();
   readonly #tagHandles = new Map<string, string>([
@@ -74,10 +76,11 @@ class Parser {
   ]);
   #depth = 0;
   #nodes = 0;
-  /** Of each list and mapping how much its aliases expand to, and how deep it is with them. */
+  /** How much the aliases of a list or mapping expand to, and how deep it is with them; without an entry 0 and 1. */
   readonly #sizes = new Map<Node, { readonly expansions: number; readonly depth: number }>();
 
   constructor(text: string) {
+    this.#text = text;
     this.#scanner = new Scanner(text);
   }
 
@@ -137,10 +140,7 @@ class Parser {
 
   #node(block: boolean, indentless: boolean): Node {
     let token = this.#scanner.peek();
-    if (++this.#nodes > MAX_NODES) {
-      const most = MAX_NODES.toLocaleString('en');
-      throw new ReadingError('too-big', `the file holds more than ${most} keys and values; split it`, token.at);
-    }
+    this.#count(1, token.at);
     if (token.kind === 'alias') return this.#alias(this.#scanner.take());
     const at = token.at;
     let anchor: Token | null = null;
@@ -158,6 +158,13 @@ class Parser {
     const node = this.#content(token, block, indentless, at, tag, anchor !== null || tag !== null);
     if (anchor !== null) this.#anchors.set(anchor.text, node);
     return node;
+  }
+
+  #count(nodes: number, at: number): void {
+    this.#nodes += nodes;
+    if (this.#nodes <= MAX_NODES) return;
+    const most = MAX_NODES.toLocaleString('en');
+    throw new ReadingError('too-big', `the file holds more than ${most} keys and values; split it`, at);
   }
 
   #content(
@@ -213,10 +220,12 @@ class Parser {
     let expansions = 0;
     let depth = 0;
     const add = (child: Node) => {
-      const size = this.#sizes.get(resolveAlias(child));
+      const target = resolveAlias(child);
       if (child.kind === 'alias') expansions += 1;
+      if (target.kind === 'scalar') return;
+      const size = this.#sizes.get(target);
       expansions += size?.expansions ?? 0;
-      depth = Math.max(depth, size?.depth ?? 0);
+      depth = Math.max(depth, size?.depth ?? 1);
     };
     if (node.kind === 'sequence') for (const item of node.items) add(item);
     else
@@ -232,7 +241,7 @@ class Parser {
       );
     }
     if (depth >= MAX_NESTING) this.#tooDeep(node.at);
-    this.#sizes.set(node, { expansions, depth: depth + 1 });
+    if (expansions > 0 || depth > 0) this.#sizes.set(node, { expansions, depth: depth + 1 });
   }
 
   #tooDeep(at: number): never {
@@ -282,12 +291,26 @@ class Parser {
     this.#scanner.take();
     const pairs: [Node, Node][] = [];
     for (;;) {
+      while (this.#simpleEntry(pairs));
+      if (this.#scanner.takeEnd()) return { kind: 'mapping', at, tag, pairs };
       const token = this.#scanner.take();
       if (token.kind === 'block-end') return { kind: 'mapping', at, tag, pairs };
       if (token.kind !== 'key') this.#fail('a key is expected here; check the indentation', token);
       const key = this.#nodeUnless(AFTER_BLOCK_KEY, true, true);
       pairs.push([key, this.#blockValue()]);
     }
+  }
+
+  /** Takes an entry that needs no tokens; false where the next is none. */
+  #simpleEntry(pairs: [Node, Node][]): boolean {
+    const from = this.#scanner.entry;
+    if (from < 0) return false;
+    const entry = simpleEntry(this.#text, from, this.#scanner.indent, this.#depth < MAX_NESTING);
+    if (entry === null) return false;
+    this.#count(entry.nodes, from);
+    pairs.push([entry.key, entry.value]);
+    this.#scanner.skipTo(entry.at, entry.at - entry.column);
+    return true;
   }
 
   #blockValue(): Node {

@@ -55,6 +55,11 @@ const BOM = 0xfeff;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that YAML forbids
 const FORBIDDEN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]/;
 
+/** A letter or digit of ASCII, or an underscore. */
+function isWord(code: number): boolean {
+  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57) || code === 0x5f;
+}
+
 export class Scanner {
   readonly #cursor: Cursor;
   #queue: Token[] = [];
@@ -101,6 +106,37 @@ export class Scanner {
       this.#head = 0;
     }
     return token;
+  }
+
+  /**
+   * The offset of the cursor where an entry of the innermost block mapping begins there and nothing was read ahead: its
+   * reader may then take the entry by itself, and `skipTo` the next. -1 everywhere else.
+   */
+  get entry(): number {
+    return this.#isBare() && this.#cursor.column === this.#indent ? this.#cursor.at : -1;
+  }
+
+  /** The indentation of the innermost block. */
+  get indent(): number {
+    return this.#indent;
+  }
+
+  /** Goes on at an offset, the first of its line that is no space; the line begins at `lineStart`. */
+  skipTo(at: number, lineStart: number): void {
+    this.#cursor.at = at;
+    this.#cursor.lineStart = lineStart;
+  }
+
+  /** Takes the end of the innermost block where a word further left says it, before anything is read ahead. */
+  takeEnd(): boolean {
+    if (!this.#isBare() || this.#cursor.column >= this.#indent || !isWord(this.#cursor.code())) return false;
+    this.#indent = this.#indents.pop() as number;
+    return true;
+  }
+
+  /** Nothing was read ahead, and a key may begin at the cursor. */
+  #isBare(): boolean {
+    return this.#head === this.#queue.length && this.#keyAllowed && this.#flowLevel === 0 && !this.#key().possible;
   }
 
   #needMore(): boolean {

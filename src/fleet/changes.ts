@@ -175,20 +175,35 @@ const REACH_VARIABLES = [
   'data_dir',
 ];
 
+/** Field by field: two texts of JSON for each host would be most of the cost of comparing. */
+function isReachedAlike(a: Host, b: Host): boolean {
+  const [from, to] = [a.connection, b.connection];
+  return (
+    from.type === to.type &&
+    from.host === to.host &&
+    from.port === to.port &&
+    from.user === to.user &&
+    from.become === to.become &&
+    from.keyFile === to.keyFile &&
+    a.runtime === b.runtime &&
+    a.directory === b.directory &&
+    a.composeProject === b.composeProject &&
+    a.dockerContext === b.dockerContext &&
+    a.dataDir === b.dataDir &&
+    a.containers.k3s === b.containers.k3s &&
+    a.containers['k3s-agent'] === b.containers['k3s-agent'] &&
+    isSameList(from.options, to.options) &&
+    isSameList(a.composeFiles, b.composeFiles)
+  );
+}
+
+function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return (a.length === 0 && b.length === 0) || JSON.stringify(a) === JSON.stringify(b);
+}
+
 /** How the host is reached and where its project lies differs: the line that did it, or null when nothing does. */
 function connectionEdit(before: Host, host: Host): Cause | null {
-  const reach = ({
-    connection,
-    runtime,
-    directory,
-    composeProject,
-    composeFiles,
-    containers,
-    dockerContext,
-    dataDir,
-  }: Host): string =>
-    JSON.stringify([connection, runtime, directory, composeProject, composeFiles, containers, dockerContext, dataDir]);
-  if (reach(before) === reach(host)) return null;
+  if (isReachedAlike(before, host)) return null;
   return ownEdit(before, host, REACH_VARIABLES) ?? fallback(host, `${host.name} is reached in another way`);
 }
 

@@ -2,6 +2,8 @@ import type { HostConnection } from './fleet.js';
 import { parseSshArguments } from './ssh-arguments.js';
 import { hasControlCharacter, type VariableReader } from './variables.js';
 
+const NO_ARGUMENTS = parseSshArguments('');
+
 /** What the inventory says of the way to a host, and the names of ssh options that were ignored. */
 export interface ReadConnection {
   readonly connection: HostConnection;
@@ -28,7 +30,8 @@ export function readConnection(reader: VariableReader): ReadConnection {
   const args = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'] as const;
   const parsed = args.map((name) => {
     const text = reader.string(name);
-    const result = parseSshArguments(text ?? '');
+    if (text === undefined) return NO_ARGUMENTS;
+    const result = parseSshArguments(text);
     for (const error of result.errors) {
       reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
     }

@@ -73,18 +73,18 @@ export function unreadableCluster(name: string, problems: readonly Problem[]): C
 function unknownVariables(hosts: readonly DeclaredHost[]): readonly Warning[] {
   const warnings = new Map<string, Warning & { readonly hosts: string[] }>();
   for (const { name, reader } of hosts) {
-    for (const variable of reader.host.variables.values()) {
-      if (!variable.name.startsWith(PREFIX) || isNeeded(variable.name, 'groups')) continue;
+    reader.host.variables.forEach((variable) => {
+      if (isNeeded(variable.name, 'groups') || !variable.name.startsWith(PREFIX)) return;
       const { file, line } = variable;
       const key = JSON.stringify([variable.name, file, line]);
       const known = warnings.get(key);
       if (known !== undefined) {
         known.hosts.push(name);
-        continue;
+        return;
       }
       const message = `${variable.name} is no variable of fleet-role and has no effect; correct its name, or remove it.`;
       warnings.set(key, { code: 'unknown-variable', message, file, line, hosts: [name] });
-    }
+    });
   }
   return [...warnings.values()];
 }
@@ -92,6 +92,11 @@ function unknownVariables(hosts: readonly DeclaredHost[]): readonly Warning[] {
 interface Entry {
   readonly name: string;
   readonly hosts: readonly DeclaredHost[];
+}
+
+interface Claimant {
+  readonly host: DeclaredHost;
+  readonly cluster: string;
 }
 
 /** `host-in-two-clusters` and `same-machine`, by cluster: what only the whole inventory shows. */
@@ -103,7 +108,9 @@ function sharedHostProblems(entries: readonly Entry[]): ReadonlyMap<string, read
     else list.push(found);
   };
   const clusterOf = new Map<string, string>();
-  const claims = new Map<string, { readonly host: DeclaredHost; readonly cluster: string }>();
+  const claims = new Map<string, Claimant>();
+  // Who claims what is asked only where two hosts are on one machine: nearly never.
+  const alone = new Map<string, Claimant | null>();
   for (const entry of entries) {
     for (const host of entry.hosts) {
       const other = clusterOf.get(host.name);
@@ -115,8 +122,18 @@ function sharedHostProblems(entries: readonly Entry[]): ReadonlyMap<string, read
         continue;
       }
       clusterOf.set(host.name, entry.name);
+      const machine = machineKey(host.rest.connection);
+      const first = alone.get(machine);
+      if (first === undefined) {
+        alone.set(machine, { host, cluster: entry.name });
+        continue;
+      }
+      if (first !== null) {
+        for (const { key } of machineClaims(first.host, machine)) if (!claims.has(key)) claims.set(key, first);
+        alone.set(machine, null);
+      }
       const twins = new Set<string>();
-      for (const claim of machineClaims(host)) {
+      for (const claim of machineClaims(host, machine)) {
         const twin = claims.get(claim.key);
         if (twin === undefined) claims.set(claim.key, { host, cluster: entry.name });
         else if (twin.host !== host && !twins.has(twin.host.name)) {
@@ -132,12 +149,15 @@ function sharedHostProblems(entries: readonly Entry[]): ReadonlyMap<string, read
   return problems;
 }
 
+/** Hosts with one of these are on one machine. */
+function machineKey(connection: HostConnection): string {
+  if (connection.type === 'local') return 'local';
+  return JSON.stringify([connection.host.toLowerCase(), connection.port, jumpsOf(connection)]);
+}
+
 /** What a host takes of its machine for itself: two hosts with one claim are one machine's one project. */
-function machineClaims(host: DeclaredHost): readonly { key: string; what: string; wayOut: string }[] {
-  const { connection, runtime, directory, composeProject, containers, dockerContext } = host.rest;
-  const machine = JSON.stringify(
-    connection.type === 'local' ? ['local'] : [connection.host.toLowerCase(), connection.port, jumpsOf(connection)],
-  );
+function machineClaims(host: DeclaredHost, machine: string): readonly { key: string; what: string; wayOut: string }[] {
+  const { runtime, directory, composeProject, containers, dockerContext } = host.rest;
   if (runtime === 'native') return [{ key: `${machine} native`, what: 'native k3s', wayOut: 'machines of their own' }];
   const engine = `${machine} ${dockerContext ?? ''}`;
   return [

@@ -4,7 +4,7 @@ import type { Inventory } from './inventory/inventory.js';
 import { joinUrlOf, parseJoinUrl } from './join-url.js';
 import type { ClusterGroup, LayoutKind, Member } from './layout.js';
 import type { Place, Problem } from './problem.js';
-import { isNeeded, PREFIX, ROLE_GROUP, show, VariableReader } from './variables.js';
+import { type HostVariable, isNeeded, own, ROLE_GROUP, show, VariableReader } from './variables.js';
 
 /** What the topology rule looks at of one host; a `Host` is one too, so that a plan can ask "what if". */
 export type RoleInput = Pick<Host, 'name' | 'nodeRole' | 'declaredBootstrap' | 'serverUrl' | 'eligible' | 'pinned'>;
@@ -56,7 +56,6 @@ export function declareHosts(inventory: Inventory, cluster: ClusterGroup, layout
 }
 
 function declareHost(reader: VariableReader, { name, place, group }: Member): DeclaredHost {
-  const own = (variable: string): string => PREFIX + variable;
   const portVariable = reader.nameOf('api_port', 'api_port');
   const maxServers = reader.integer(own('max_servers'), DEFAULT_MAX_SERVERS, 1, 99, 'bad-max-servers');
   const settings: ClusterSettings = {
@@ -109,7 +108,7 @@ function declareHost(reader: VariableReader, { name, place, group }: Member): De
 }
 
 function readRole(reader: VariableReader): Role | null {
-  const variable = `${PREFIX}node_role`;
+  const variable = own('node_role');
   const text = reader.string(variable);
   if (text === undefined) return null;
   if (text === 'server' || text === 'agent') return text;
@@ -122,7 +121,7 @@ function readRole(reader: VariableReader): Role | null {
 }
 
 function readServerUrl(reader: VariableReader): string | null {
-  const variable = `${PREFIX}server_url`;
+  const variable = own('server_url');
   const text = reader.string(variable);
   if (text === undefined) return null;
   if (parseJoinUrl(text) === null) {
@@ -136,7 +135,7 @@ function readServerUrl(reader: VariableReader): string | null {
 }
 
 function readAddress(reader: VariableReader, nodeName: string | null, connection: HostConnection): string {
-  const variable = `${PREFIX}node_address`;
+  const variable = own('node_address');
   const { text: fallback, from } = defaultAddress(reader, nodeName, connection);
   const text = reader.string(variable, fallback).replace(/^\[(.*)\]$/, '$1');
   if (parseJoinUrl(joinUrlOf(text, DEFAULT_API_PORT)) === null) {
@@ -166,25 +165,25 @@ interface DefaultAddress {
 
 /** The address where `node_address` is not set: made of the node name, or, in the layout of groups, of the connection. */
 function defaultAddress(reader: VariableReader, nodeName: string | null, connection: HostConnection): DefaultAddress {
-  const variable = `${PREFIX}tailnet_domain`;
+  const variable = own('tailnet_domain');
   const domain = reader.string(variable, '').replace(/^\.+/, '');
   if (domain !== '' && nodeName !== null) {
     const from = isDnsName(nodeName) ? { variable, accepted: 'a DNS domain' } : null;
     return { text: `${nodeName}.${domain}`, from };
   }
   if (reader.layout === 'ordered') return { text: nodeName ?? reader.host.name, from: null };
-  if (domain !== '' && reader.get(`${PREFIX}node_address`) === undefined) {
+  if (domain !== '' && reader.get(own('node_address')) === undefined) {
     reader.problem(
       'bad-value',
       variable,
-      `${variable} makes an address of the node name, and that of ${reader.host.name} is known to the host only; give it ${PREFIX}node_name or ${PREFIX}node_address.`,
+      `${variable} makes an address of the node name, and that of ${reader.host.name} is known to the host only; give it ${own('node_name')} or ${own('node_address')}.`,
     );
   }
   const named = reader.get('ansible_host') !== undefined;
   return {
     text: connection.host,
     from: named
-      ? { variable: 'ansible_host', accepted: `an address that other nodes can join, or ${PREFIX}node_address` }
+      ? { variable: 'ansible_host', accepted: `an address that other nodes can join, or ${own('node_address')}` }
       : null,
   };
 }
@@ -202,7 +201,7 @@ function readEndpoint(reader: VariableReader): string | null {
 }
 
 function readDirectory(reader: VariableReader): string {
-  const variable = `${PREFIX}dir`;
+  const variable = own('dir');
   const text = reader.string(variable, '~/.github-runner').replace(/(?<=[^/])\/+$/, '');
   if (!/^(?:\/|~\/|~$)/.test(text) || /(?:^|\/)\.\.(?:\/|$)/.test(text) || text.includes(':')) {
     // A colon would split COMPOSE_FILE and a bind mount's short form.
@@ -215,8 +214,8 @@ function readDirectory(reader: VariableReader): string {
   return text;
 }
 
-function readComposeName(reader: VariableReader, short: string, fallback: string, form: RegExp): string {
-  const variable = PREFIX + short;
+function readComposeName(reader: VariableReader, short: HostVariable, fallback: string, form: RegExp): string {
+  const variable = own(short);
   const text = reader.string(variable, fallback);
   if (form.test(text)) return text;
   reader.problem(
@@ -228,7 +227,7 @@ function readComposeName(reader: VariableReader, short: string, fallback: string
 }
 
 function readDockerContext(reader: VariableReader): string | null {
-  const variable = `${PREFIX}docker_context`;
+  const variable = own('docker_context');
   const text = reader.string(variable);
   if (text === undefined) return null;
   if (/^[A-Za-z0-9][A-Za-z0-9_.+-]*$/.test(text)) return text;
@@ -243,20 +242,15 @@ function readDockerContext(reader: VariableReader): string | null {
 function readSources(reader: VariableReader, group: Member['group'], place: Place): ReadonlyMap<string, Source> {
   const sources = new Map<string, Source>();
   if (group !== null) sources.set(ROLE_GROUP, { ...place, value: group.name, source: `a group of ${group.role}s` });
-  for (const variable of reader.host.variables.values()) {
-    if (!isNeeded(variable.name, reader.layout) || reader.get(variable.name) === undefined) continue;
-    sources.set(variable.name, {
-      file: variable.file,
-      line: variable.line,
-      value: typeof variable.value === 'string' ? variable.value : JSON.stringify(variable.value),
-      source: variable.source,
-    });
-  }
+  reader.host.variables.forEach(({ name, file, line, value, source }) => {
+    if (!isNeeded(name, reader.layout) || reader.get(name) === undefined) return;
+    sources.set(name, { file, line, value: typeof value === 'string' ? value : JSON.stringify(value), source });
+  });
   return sources;
 }
 
 /** A lower-case DNS name (RFC 1123 subdomain): what Kubernetes takes as the name of a Node. */
 export function isDnsName(text: string): boolean {
-  const label = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
-  return text.length <= 253 && text.split('.').every((part) => part.length <= 63 && label.test(part));
+  const isLabel = (part: string): boolean => part.length <= 63 && /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(part);
+  return text.includes('.') ? text.length <= 253 && text.split('.').every(isLabel) : isLabel(text);
 }

@@ -1,9 +1,9 @@
 import { type DeclaredHost, isDnsName } from './declared-host.js';
 import type { ClusterSettings, Role } from './fleet.js';
-import { parseJoinUrl } from './join-url.js';
+import { type JoinTarget, parseJoinUrl } from './join-url.js';
 import type { ClusterGroup } from './layout.js';
 import type { Problem } from './problem.js';
-import { CLUSTER_VARIABLES, PREFIX, show } from './variables.js';
+import { CLUSTER_VARIABLES, type ClusterVariable, type HostVariable, own, show } from './variables.js';
 
 /** What the topology rule made of a cluster, for the problems that only the whole shows. */
 export interface Outcome {
@@ -16,7 +16,12 @@ export interface Outcome {
   readonly joinUrl: (host: DeclaredHost) => string | null;
 }
 
-const own = (short: string): string => PREFIX + short;
+const SETTING_VALUES: Readonly<Record<ClusterVariable, (settings: ClusterSettings) => unknown>> = {
+  controller: (settings) => settings.controller,
+  max_servers: (settings) => settings.maxServers,
+  api_port: (settings) => settings.apiPort,
+  datastore: (settings) => settings.datastore,
+};
 
 /** A cluster-level variable with two values in one cluster: `setting-differs`, on the line of the odd one. */
 export function settingProblems(
@@ -26,15 +31,10 @@ export function settingProblems(
   const first = declared[0];
   if (first === undefined) return [];
   const problems: Problem[] = [];
-  const values = (host: DeclaredHost): Record<string, unknown> => ({
-    controller: host.settings.controller,
-    max_servers: host.settings.maxServers,
-    api_port: host.settings.apiPort,
-    datastore: host.settings.datastore,
-  });
   for (const variable of CLUSTER_VARIABLES) {
-    const expected = values(first)[variable];
-    const odd = declared.filter((host) => values(host)[variable] !== expected);
+    const settingOf = SETTING_VALUES[variable];
+    const expected = settingOf(first.settings);
+    const odd = declared.filter((host) => settingOf(host.settings) !== expected);
     const nameOf = (host: DeclaredHost): string => (variable === 'api_port' ? host.portVariable : own(variable));
     const isSet = (host: DeclaredHost): boolean => host.reader.get(nameOf(host)) !== undefined;
     const culprit = odd.find(isSet) ?? odd[0];
@@ -43,7 +43,7 @@ export function settingProblems(
     const setter = isSet(culprit) ? culprit : first;
     problems.push({
       code: 'setting-differs',
-      message: `${nameOf(setter)} is ${String(expected)} for ${first.name} and ${String(values(culprit)[variable])} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
+      message: `${nameOf(setter)} is ${String(expected)} for ${first.name} and ${String(settingOf(culprit.settings))} for ${culprit.name}; it belongs to the whole cluster, so set it once, for the group ${group.name}.`,
       ...setter.reader.place(nameOf(setter)),
       hosts: odd.map((host) => host.name),
     });
@@ -159,9 +159,16 @@ function joinProblems({ declared, settings, bootstrap, servers, joinUrl }: Outco
       hosts: stranded.map((host) => host.name),
     });
   }
+  // Nearly all hosts join through one URL.
+  const targets = new Map<string, JoinTarget | null>();
   for (const host of declared) {
     const url = joinUrl(host);
-    const target = url === null ? null : parseJoinUrl(url);
+    if (url === null) continue;
+    let target = targets.get(url);
+    if (target === undefined) {
+      target = parseJoinUrl(url);
+      targets.set(url, target);
+    }
     if (target === null) continue;
     const ownNames = [host.address, host.nodeName, host.rest.connection.host].map((name) => name?.toLowerCase());
     if (target.port !== settings.apiPort || !ownNames.includes(target.host)) continue;
@@ -210,6 +217,11 @@ function nodeNameProblems(declared: readonly DeclaredHost[]): readonly Problem[]
   return problems;
 }
 
-function one(host: DeclaredHost, code: Problem['code'], variable: string, message: string): Problem {
+function one(
+  host: DeclaredHost,
+  code: Problem['code'],
+  variable: HostVariable | ClusterVariable,
+  message: string,
+): Problem {
   return { code, message, ...host.reader.place(own(variable)), hosts: [host.name] };
 }

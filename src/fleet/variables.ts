@@ -49,10 +49,17 @@ export type ClusterVariable = (typeof CLUSTER_VARIABLES)[number];
 export type HostVariable = (typeof HOST_VARIABLES)[number];
 export type ConnectionVariable = (typeof CONNECTION_VARIABLES)[number];
 
-const NEEDED: ReadonlySet<string> = new Set([
-  ...[...CLUSTER_VARIABLES, ...HOST_VARIABLES].map((name) => PREFIX + name),
-  ...CONNECTION_VARIABLES,
-]);
+/** Each of fleet-role's own variables by its name without the prefix. */
+const OWN_NAMES: ReadonlyMap<string, string> = new Map(
+  [...CLUSTER_VARIABLES, ...HOST_VARIABLES].map((short) => [short, PREFIX + short]),
+);
+
+/** The full name of one of fleet-role's own variables; put together once and not for every host. */
+export function own(short: HostVariable | ClusterVariable): string {
+  return OWN_NAMES.get(short) as string;
+}
+
+const NEEDED: ReadonlySet<string> = new Set([...OWN_NAMES.values(), ...CONNECTION_VARIABLES]);
 
 const NEEDED_IN_GROUPS: ReadonlySet<string> = new Set(GROUPS_VARIABLES);
 
@@ -87,8 +94,9 @@ export class VariableReader {
 
   /** The variable, or undefined when it is not set, null, or (fleet-role's own and text) empty: all mean the default. */
   get(name: string): Variable | undefined {
-    const variable = this.host.variables.get(name);
-    if (variable === undefined || this.host.failures.has(name)) return undefined;
+    const { variables, failures } = this.host;
+    const variable = variables.get(name);
+    if (variable === undefined || (failures.size > 0 && failures.has(name))) return undefined;
     if (variable.value === null || variable.value === '') return undefined;
     return variable;
   }
@@ -98,9 +106,9 @@ export class VariableReader {
    * fleet's. Fleet-role's own where neither is set.
    */
   nameOf(short: HostVariable | ClusterVariable, theirs: (typeof GROUPS_VARIABLES)[number]): string {
-    const own = PREFIX + short;
-    if (this.layout === 'ordered' || this.get(own) !== undefined || this.host.failures.has(own)) return own;
-    return this.get(theirs) === undefined && !this.host.failures.has(theirs) ? own : theirs;
+    const ours = own(short);
+    if (this.layout === 'ordered' || this.get(ours) !== undefined || this.host.failures.has(ours)) return ours;
+    return this.get(theirs) === undefined && !this.host.failures.has(theirs) ? ours : theirs;
   }
 
   place(name: string): Place {

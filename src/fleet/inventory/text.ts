@@ -29,6 +29,8 @@ export type ReadingCode =
 /** The line (from 1) of an offset of one text; a lone CR ends a line as LF and CR LF do. */
 export class Lines {
   readonly #starts: number[] = [0];
+  /** The index of the line asked for last: most questions go down the file. */
+  #last = 0;
 
   constructor(text: string) {
     for (let at = 0; at < text.length; at++) {
@@ -37,15 +39,26 @@ export class Lines {
     }
   }
 
-  /** O(log lines). */
+  /** O(log lines); at once for an offset in the line of the last question or the two below it. */
   lineOf(offset: number): number {
+    const starts = this.#starts;
     let low = 0;
-    let high = this.#starts.length - 1;
+    let high = starts.length - 1;
+    if ((starts[this.#last] as number) <= offset) {
+      low = this.#last;
+      for (let index = low + 1; index <= low + 3; index++) {
+        if (index > high || (starts[index] as number) > offset) {
+          this.#last = index - 1;
+          return index;
+        }
+      }
+    }
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if ((this.#starts[middle] as number) <= offset) low = middle;
+      if ((starts[middle] as number) <= offset) low = middle;
       else high = middle - 1;
     }
+    this.#last = low;
     return low + 1;
   }
 }

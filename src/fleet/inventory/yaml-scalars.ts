@@ -141,8 +141,7 @@ export function plainValue(text: string, at: number): Raw {
   }
 }
 
-/** Python's identity of keys: 1, 1.0 and true are one key. */
-export function keyIdentity(key: Key): string {
-  if (typeof key === 'string') return `s${key}`;
-  return key === null ? 'n' : `d${Number(key)}`;
+/** Python's identity of keys, as a key of a Map: 1, 1.0 and true are one key, and "1" is another. */
+export function keyIdentity(key: Key): string | number | null {
+  return typeof key === 'boolean' ? Number(key) : key;
 }

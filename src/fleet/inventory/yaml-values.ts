@@ -10,6 +10,8 @@ export interface Pair {
   readonly valueNode: Node;
 }
 
+type Identity = ReturnType<typeof keyIdentity>;
+
 /** The node itself, or the one that an alias stands for. */
 export function resolve(node: Node): Exclude<Node, AliasNode> {
   return node.kind === 'alias' ? node.target : node;
@@ -40,7 +42,7 @@ export class Construction {
     const known = this.#pairs.get(node);
     if (known !== undefined) return known;
     const merged: Pair[] = [];
-    const own = new Map<string, Pair>();
+    const own = new Map<Identity, Pair>();
     for (const [keyNode, valueNode] of node.pairs) {
       const keyScalar = resolve(keyNode);
       if (isMergeKey(keyScalar)) {
@@ -131,8 +133,8 @@ export function surpriseOf(name: string, written: Node): string | null {
   return `${name}: Ansible reads ${node.text} as ${meant} (YAML 1.1); put it in quotes if it is meant as it is written`;
 }
 
-function lastWins(merged: readonly Pair[], own: ReadonlyMap<string, Pair>): Map<string, Pair> {
-  const result = new Map<string, Pair>();
+function lastWins(merged: readonly Pair[], own: ReadonlyMap<Identity, Pair>): Map<Identity, Pair> {
+  const result = new Map<Identity, Pair>();
   for (const pair of merged) result.set(keyIdentity(pair.key), pair);
   for (const [identity, pair] of own) result.set(identity, pair);
   return result;

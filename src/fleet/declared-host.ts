@@ -67,7 +67,7 @@ function declareHost(reader: VariableReader, { name, place, group }: Member): De
   // In the other layout nobody tells k3s a node name: it takes the one that the machine has.
   const nodeName = reader.string(own('node_name')) ?? (reader.layout === 'groups' ? null : name);
   const { connection, ignored } = readConnection(reader);
-  const host = {
+  return {
     name,
     place,
     group,
@@ -102,9 +102,10 @@ function declareHost(reader: VariableReader, { name, place, group }: Member): De
       sources: readSources(reader, group, place),
       ignoredSshOptions: ignored,
     },
+    // The reader adds to it while the lines above are read.
+    problems: reader.problems,
     reader,
-  } as const;
-  return { ...host, problems: reader.problems };
+  };
 }
 
 function readRole(reader: VariableReader): Role | null {

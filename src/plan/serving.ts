@@ -94,8 +94,9 @@ export function joinUrlNow(view: HostView): Known<string> {
   const wanted = host.joinUrlFile ?? '';
   const written = now.joinUrl.kind === 'text' ? now.joinUrl.text : '';
   if (world.members.membership.kind === 'believed') return byVotes(view, urlOf, wanted, written);
+  if (wanted !== '' && written === wanted) return known(wanted);
   const others = world.serving.filter((server) => server.name !== host.name);
-  if (wanted !== '' && (written === wanted || others.some((server) => urlOf(server) === wanted))) return known(wanted);
+  if (wanted !== '' && others.some((server) => urlOf(server) === wanted)) return known(wanted);
   const first = others[0];
   if (first !== undefined) return known(urlOf(first));
   if (written !== '') return known(written);

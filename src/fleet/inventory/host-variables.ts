@@ -22,6 +22,10 @@ interface Shared {
   readonly groupNames: readonly string[];
 }
 
+// Shared by all hosts without any.
+const NO_FAILURES: ReadonlyMap<string, Problem> = new Map();
+const NO_NAMES: ReadonlySet<string> = new Set();
+
 interface HostStacks {
   readonly shared: Shared;
   readonly own: Stacks;
@@ -38,6 +42,8 @@ export class HostVariables implements World {
   readonly #reader: FileReader;
   readonly #needed: (variable: string) => boolean;
   readonly #shared = new Map<string, Shared>();
+  /** The same for hosts of one group, most of all. */
+  readonly #sharedByOne = new Map<GroupNode, Shared>();
   readonly #stacks = new Map<string, HostStacks>();
   readonly #numbers = new Map<GroupNode, number>();
   readonly #groupHosts = new Map<string, readonly string[] | 'open'>();
@@ -60,21 +66,30 @@ export class HostVariables implements World {
   hostOf(host: HostNode): InventoryHost {
     const { shared, own } = this.#stacksOf(host);
     const ownVariables = new Map<string, Variable>();
-    const failures = new Map<string, Problem>();
-    const names = [...own.keys()];
-    for (const name of shared.open) if (!own.has(name)) names.push(name);
-    for (const name of names) {
-      const stacked = own.get(name) ?? (shared.stacks.get(name) as Stacked);
+    let failures: Map<string, Problem> | null = null;
+    const add = (name: string, stacked: Stacked): void => {
       try {
         ownVariables.set(name, variableOf(name, stacked, this.#resolved(host, name, stacked)));
       } catch (error) {
+        failures ??= new Map();
         failures.set(name, failureOf(error, name, stacked, host));
       }
+    };
+    for (const [name, stacked] of own) add(name, stacked);
+    for (const name of shared.open) if (!own.has(name)) add(name, shared.stacks.get(name) as Stacked);
+    return { name: host.name, ...this.#overlaid(shared, ownVariables, failures) };
+  }
+
+  #overlaid(
+    shared: Shared,
+    own: ReadonlyMap<string, Variable>,
+    failures: ReadonlyMap<string, Problem> | null,
+  ): Pick<InventoryHost, 'variables' | 'failures'> {
+    if (failures !== null) {
+      return { variables: new OverlayMap(shared.variables, own, new Set(failures.keys())), failures };
     }
-    const plain = ownVariables.size === 0 && failures.size === 0;
-    const removed = new Set(failures.keys());
-    const variables = plain ? shared.variables : new OverlayMap(shared.variables, ownVariables, removed);
-    return { name: host.name, variables, failures };
+    const variables = own.size === 0 ? shared.variables : new OverlayMap(shared.variables, own, NO_NAMES);
+    return { variables, failures: NO_FAILURES };
   }
 
   #resolved(host: HostNode, name: string, { assignment }: Stacked): Raw {
@@ -128,6 +143,15 @@ export class HostVariables implements World {
   }
 
   #sharedBy(host: HostNode): Shared {
+    const [only] = host.groups;
+    const ofOne = host.groups.size === 1 && only !== undefined ? this.#sharedByOne.get(only) : undefined;
+    if (ofOne !== undefined) return ofOne;
+    const shared = this.#sharedByAll(host);
+    if (host.groups.size === 1 && only !== undefined) this.#sharedByOne.set(only, shared);
+    return shared;
+  }
+
+  #sharedByAll(host: HostNode): Shared {
     const key = [...host.groups]
       .map((group) => this.#numbers.get(group) as number)
       .sort((a, b) => a - b)

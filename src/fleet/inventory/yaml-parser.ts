@@ -69,6 +69,7 @@ const AFTER_DOCUMENT_START: ReadonlySet<TokenKind> = new Set<TokenKind>([
 class Parser {
   readonly #text: string;
   readonly #scanner: Scanner;
+  readonly #names = new Map<string, string>();
   readonly #anchors = new Map<string, Exclude<Node, AliasNode> | null>();
   readonly #tagHandles = new Map<string, string>([
     ['!', '!'],
@@ -305,7 +306,7 @@ class Parser {
   #simpleEntry(pairs: [Node, Node][]): boolean {
     const from = this.#scanner.entry;
     if (from < 0) return false;
-    const entry = simpleEntry(this.#text, from, this.#scanner.indent, this.#depth < MAX_NESTING);
+    const entry = simpleEntry(this.#text, from, this.#scanner.indent, this.#depth < MAX_NESTING, this.#names);
     if (entry === null) return false;
     this.#count(entry.nodes, from);
     pairs.push([entry.key, entry.value]);

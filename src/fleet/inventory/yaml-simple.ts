@@ -24,10 +24,16 @@ export interface SimpleEntry {
 
 /**
  * The entry of a block mapping that begins at `at` and is indented by `indent`; null where it is none of the simple
- * ones. `mayNest`: a mapping may stand below it.
+ * ones. `mayNest`: a mapping may stand below it. `names`: the names of pairs so far, which most hosts have in common.
  */
-export function simpleEntry(text: string, at: number, indent: number, mayNest: boolean): SimpleEntry | null {
-  const pair = simplePair(text, at, indent);
+export function simpleEntry(
+  text: string,
+  at: number,
+  indent: number,
+  mayNest: boolean,
+  names: Map<string, string>,
+): SimpleEntry | null {
+  const pair = simplePair(text, at, indent, names);
   if (pair !== null || !mayNest) return pair;
   HEAD.lastIndex = at;
   const head = HEAD.exec(text);
@@ -40,7 +46,7 @@ export function simpleEntry(text: string, at: number, indent: number, mayNest: b
   let next = first;
   let column = inner;
   while (column === inner) {
-    const below = simplePair(text, next, inner);
+    const below = simplePair(text, next, inner, names);
     if (below === null) return null;
     pairs.push([below.key, below.value]);
     next = below.at;
@@ -52,7 +58,7 @@ export function simpleEntry(text: string, at: number, indent: number, mayNest: b
   return { key: scalar(at, name), value, nodes: 2 + 2 * pairs.length, at: next, column };
 }
 
-function simplePair(text: string, at: number, indent: number): SimpleEntry | null {
+function simplePair(text: string, at: number, indent: number, names: Map<string, string>): SimpleEntry | null {
   PAIR.lastIndex = at;
   const match = PAIR.exec(text);
   if (match === null) return null;
@@ -61,7 +67,15 @@ function simplePair(text: string, at: number, indent: number): SimpleEntry | nul
   // Further right, the next line would go on with the value.
   if (column > indent) return null;
   const valueNode = scalar(at + name.length + 2, value);
-  return { key: scalar(at, name), value: valueNode, nodes: 2, at: PAIR.lastIndex, column };
+  return { key: scalar(at, oneOf(names, name)), value: valueNode, nodes: 2, at: PAIR.lastIndex, column };
+}
+
+/** The text itself or, for all of its equals, the first: their hash is then made once. */
+function oneOf(names: Map<string, string>, name: string): string {
+  const known = names.get(name);
+  if (known !== undefined) return known;
+  names.set(name, name);
+  return name;
 }
 
 function scalar(at: number, text: string): Node {

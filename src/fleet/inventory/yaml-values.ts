@@ -39,8 +39,8 @@ export class Construction {
 
   /** The pairs of a mapping in Python's order: merged keys first, a repeated key where it stands first. */
   pairs(node: MappingNode): readonly Pair[] {
-    const known = this.#pairs.get(node);
-    if (known !== undefined) return known;
+    const known = this.#pairs.get(node) ?? fewPairs(node);
+    if (known !== null) return known;
     const merged: Pair[] = [];
     const own = new Map<Identity, Pair>();
     for (const [keyNode, valueNode] of node.pairs) {
@@ -49,7 +49,7 @@ export class Construction {
         this.#merge(resolve(valueNode), merged);
         continue;
       }
-      const key = this.#key(keyScalar, keyNode.at);
+      const key = keyOf(keyScalar, keyNode.at);
       const identity = keyIdentity(key);
       if (own.has(identity)) {
         const text = JSON.stringify(typeof key === 'string' ? key : String(key));
@@ -79,24 +79,6 @@ export class Construction {
       }
       merged.push(...this.pairs(mapping));
     }
-  }
-
-  #key(node: Exclude<Node, AliasNode>, at: number): Key {
-    if (node.kind !== 'scalar') {
-      throw new ReadingError(
-        'bad-syntax',
-        'a list or a mapping cannot be a key; put a text that begins with [ or { in quotes',
-        at,
-      );
-    }
-    // In a key, and only there, PyYAML reads a plain = as a text.
-    if (node.plain && node.tag === null && plainType(node.text) === 'value') return node.text;
-    const value = scalarValue(node);
-    if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string')
-      return value;
-    if (value instanceof PyFloat) return value.number;
-    if (typeof value === 'bigint') return value.toString();
-    throw new ReadingError('bad-syntax', 'a key must be a plain text; remove its tag', at);
   }
 
   #sequence(items: readonly Node[], node: Node): Raw {
@@ -131,6 +113,43 @@ export function surpriseOf(name: string, written: Node): string | null {
   if (type !== 'timestamp' && shown === node.text) return null;
   const meant = type === 'timestamp' ? 'a date' : `the number ${shown}`;
   return `${name}: Ansible reads ${node.text} as ${meant} (YAML 1.1); put it in quotes if it is meant as it is written`;
+}
+
+/** Pairs up to which a repeated key is looked for pair by pair. */
+const FEW = 8;
+
+/**
+ * The pairs of a short mapping of plain keys, such as nearly every host has; null where one is merged or repeated, or
+ * there are more. They are not kept: a map for each host would cost more than to make them again for an alias.
+ */
+function fewPairs({ pairs }: MappingNode): readonly Pair[] | null {
+  if (pairs.length > FEW) return null;
+  const result: Pair[] = [];
+  for (const [keyNode, valueNode] of pairs) {
+    if (keyNode.kind !== 'scalar' || isMergeKey(keyNode)) return null;
+    const key = keyOf(keyNode, keyNode.at);
+    if (result.some((pair) => keyIdentity(pair.key) === keyIdentity(key))) return null;
+    result.push({ key, keyNode, valueNode });
+  }
+  return result;
+}
+
+function keyOf(node: Exclude<Node, AliasNode>, at: number): Key {
+  if (node.kind !== 'scalar') {
+    throw new ReadingError(
+      'bad-syntax',
+      'a list or a mapping cannot be a key; put a text that begins with [ or { in quotes',
+      at,
+    );
+  }
+  // In a key, and only there, PyYAML reads a plain = as a text.
+  if (node.plain && node.tag === null && plainType(node.text) === 'value') return node.text;
+  const value = scalarValue(node);
+  if (value === null || typeof value === 'boolean' || typeof value === 'number' || typeof value === 'string')
+    return value;
+  if (value instanceof PyFloat) return value.number;
+  if (typeof value === 'bigint') return value.toString();
+  throw new ReadingError('bad-syntax', 'a key must be a plain text; remove its tag', at);
 }
 
 function lastWins(merged: readonly Pair[], own: ReadonlyMap<Identity, Pair>): Map<Identity, Pair> {

@@ -1,8 +1,9 @@
 import type { HostConnection } from './fleet.js';
-import { parseSshArguments } from './ssh-arguments.js';
+import { parseSshArguments, type SshArguments } from './ssh-arguments.js';
 import { hasControlCharacter, type VariableReader } from './variables.js';
 
-const NO_ARGUMENTS = parseSshArguments('');
+/** Shared by all hosts without ssh arguments. */
+const NONE: readonly never[] = [];
 
 /** What the inventory says of the way to a host, and the names of ssh options that were ignored. */
 export interface ReadConnection {
@@ -27,19 +28,10 @@ export function readConnection(reader: VariableReader): ReadConnection {
       `ansible_user of ${reader.host.name} is no user name; give letters, digits, "_", ".", "-".`,
     );
   }
-  const args = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'] as const;
-  const parsed = args.map((name) => {
-    const text = reader.string(name);
-    if (text === undefined) return NO_ARGUMENTS;
-    const result = parseSshArguments(text);
-    for (const error of result.errors) {
-      reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
-    }
-    return result;
-  });
+  const parsed = readArguments(reader);
   const port = reader.integer('ansible_port', 22, 1, 65_535) ?? 22;
-  const portArgument = parsed.map((result) => result.port).findLast((value) => value !== undefined);
-  const userArgument = parsed.map((result) => result.user).findLast((value) => value !== undefined);
+  const portArgument = parsed.findLast((result) => result.port !== undefined)?.port;
+  const userArgument = parsed.findLast((result) => result.user !== undefined)?.user;
   return {
     connection: {
       type: type === 'local' ? 'local' : 'ssh',
@@ -48,11 +40,28 @@ export function readConnection(reader: VariableReader): ReadConnection {
       user: user ?? userArgument ?? null,
       become: reader.boolean('ansible_become', false),
       keyFile: reader.string('ansible_ssh_private_key_file') ?? null,
-      options: parsed.flatMap((result) => result.options),
+      options: parsed.length === 0 ? NONE : parsed.flatMap((result) => result.options),
     },
-    ignored: [...new Set(parsed.flatMap((result) => result.ignored))],
+    ignored: parsed.length === 0 ? NONE : [...new Set(parsed.flatMap((result) => result.ignored))],
   };
 }
+
+/** The ssh arguments that are set, the stronger last. */
+function readArguments(reader: VariableReader): readonly SshArguments[] {
+  const found: SshArguments[] = [];
+  for (const name of ARGUMENTS) {
+    const text = reader.string(name);
+    if (text === undefined) continue;
+    const result = parseSshArguments(text);
+    for (const error of result.errors) {
+      reader.problem('bad-value', name, `${name} of ${reader.host.name}: ${error}`);
+    }
+    found.push(result);
+  }
+  return found;
+}
+
+const ARGUMENTS = ['ansible_ssh_common_args', 'ansible_ssh_extra_args'] as const;
 
 function address(reader: VariableReader, name: string, fallback: string): string {
   const text = reader.string(name, fallback);

@@ -43,6 +43,7 @@ export interface DeclaredHost extends RoleInput {
 const DEFAULT_MAX_SERVERS = 5;
 const DEFAULT_API_PORT = 6443;
 
+const DEFAULT_DIRECTORY = '~/.github-runner';
 const DEFAULT_DATA_DIR = '/var/lib/rancher/k3s';
 
 /** Reads the members of a cluster, in their order. */
@@ -203,7 +204,9 @@ function readEndpoint(reader: VariableReader): string | null {
 
 function readDirectory(reader: VariableReader): string {
   const variable = own('dir');
-  const text = reader.string(variable, '~/.github-runner').replace(/(?<=[^/])\/+$/, '');
+  const given = reader.string(variable);
+  if (given === undefined) return DEFAULT_DIRECTORY;
+  const text = given.replace(/(?<=[^/])\/+$/, '');
   if (!/^(?:\/|~\/|~$)/.test(text) || /(?:^|\/)\.\.(?:\/|$)/.test(text) || text.includes(':')) {
     // A colon would split COMPOSE_FILE and a bind mount's short form.
     reader.problem(
@@ -217,7 +220,8 @@ function readDirectory(reader: VariableReader): string {
 
 function readComposeName(reader: VariableReader, short: HostVariable, fallback: string, form: RegExp): string {
   const variable = own(short);
-  const text = reader.string(variable, fallback);
+  const text = reader.string(variable);
+  if (text === undefined) return fallback;
   if (form.test(text)) return text;
   reader.problem(
     'bad-value',

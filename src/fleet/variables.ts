@@ -197,7 +197,9 @@ export function show(value: Value): string {
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;
 }
 
+const CONTROL_CHARACTER = /[\p{Cc}\u2028\u2029]/u;
+
 export function hasControlCharacter(text: string): boolean {
   // Control characters (C0, DEL, C1), and the line separators that some readers treat as line breaks.
-  return /[\p{Cc}\u2028\u2029]/u.test(text);
+  return CONTROL_CHARACTER.test(text);
 }

@@ -56,7 +56,8 @@ export function expandHostPattern(pattern: string, limit: number, at: number): H
       at,
     );
   }
-  const [address, port] = splitPort(pattern);
+  // Most names: without a colon there is no port, and it need not be known whether the name is an address.
+  const [address, port] = pattern.includes(':') ? splitPort(pattern) : [pattern, null];
   const names = address.includes('[') ? expandRanges(address, pattern, limit, at) : [address];
   for (const name of names) checkHostName(name, at);
   return { names, port };
@@ -64,8 +65,6 @@ export function expandHostPattern(pattern: string, limit: number, at: number): H
 
 /** Address and port; the pattern as it is when Ansible does not know it as an address. */
 function splitPort(pattern: string): [string, number | null] {
-  // Most names: without a colon there is no port, and it need not be known whether the name is an address.
-  if (!pattern.includes(':')) return [pattern, null];
   let address = pattern;
   let port: number | null = null;
   for (const form of [BRACKETED_PORT, PLAIN_PORT]) {
@@ -163,8 +162,12 @@ function zeroFill(text: string, width: number): string {
   return text[0] + text.slice(1).padStart(width - 1, '0');
 }
 
+/** Holds nothing that any of the checks below looks for; nearly every name is one. */
+const PLAIN_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
+
 /** Throws for a name that Ansible takes but that is a slip of the pen, or that no tool could use safely. */
 export function checkHostName(name: string, at: number): void {
+  if (PLAIN_NAME.test(name)) return;
   const fail = (why: string): never => {
     throw new ReadingError('bad-host-name', `the host name ${JSON.stringify(name)} ${why}`, at);
   };

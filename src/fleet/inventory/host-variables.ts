@@ -75,7 +75,9 @@ export class HostVariables implements World {
         failures.set(name, failureOf(error, name, stacked, host));
       }
     };
-    for (const [name, stacked] of own) add(name, stacked);
+    own.forEach((stacked, name) => {
+      add(name, stacked);
+    });
     for (const name of shared.open) if (!own.has(name)) add(name, shared.stacks.get(name) as Stacked);
     return { name: host.name, ...this.#overlaid(shared, ownVariables, failures) };
   }

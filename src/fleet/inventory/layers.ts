@@ -23,13 +23,13 @@ export interface Layer {
 export function stack(base: Stacks, layers: readonly Layer[]): Map<string, Stacked> {
   const own = new Map<string, Stacked>();
   for (const { source, variables, fromHostFile = false } of layers) {
-    for (const [name, assignments] of variables) {
+    variables.forEach((assignments, name) => {
       let top = own.get(name) ?? base.get(name) ?? null;
       for (const assignment of assignments) {
         top = { assignment, source, below: top, fromHostFile };
       }
       if (top !== null) own.set(name, top);
-    }
+    });
   }
   return own;
 }

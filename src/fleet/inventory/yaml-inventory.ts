@@ -203,7 +203,7 @@ export function addHosts(
     }
     const host = graph.addHost(name, group, place);
     if (isNew && port !== null && port !== 0) assign(host.variables, 'ansible_port', { raw: port, place });
-    for (const [variable, assignment] of variables) assign(host.variables, variable, assignment);
+    for (const variable of variables) assign(host.variables, variable[0], variable[1]);
   }
 }
 

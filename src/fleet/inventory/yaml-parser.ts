@@ -230,9 +230,9 @@ class Parser {
     };
     if (node.kind === 'sequence') for (const item of node.items) add(item);
     else
-      for (const [key, value] of node.pairs) {
-        add(key);
-        add(value);
+      for (const pair of node.pairs) {
+        add(pair[0]);
+        add(pair[1]);
       }
     if (expansions > MAX_ALIASES) {
       throw new ReadingError(

@@ -38,8 +38,8 @@ export function simpleEntry(
   HEAD.lastIndex = at;
   const head = HEAD.exec(text);
   if (head === null) return null;
-  const [, name, spaces] = head as unknown as [string, string, string];
-  const inner = spaces.length;
+  const name = head[1] as string;
+  const inner = (head[2] as string).length;
   if (inner <= indent) return null;
   const first = HEAD.lastIndex;
   const pairs: [Node, Node][] = [];
@@ -62,11 +62,11 @@ function simplePair(text: string, at: number, indent: number, names: Map<string,
   PAIR.lastIndex = at;
   const match = PAIR.exec(text);
   if (match === null) return null;
-  const [, name, value, spaces] = match as unknown as [string, string, string, string];
-  const column = spaces.length;
+  const name = match[1] as string;
+  const column = (match[3] as string).length;
   // Further right, the next line would go on with the value.
   if (column > indent) return null;
-  const valueNode = scalar(at + name.length + 2, value);
+  const valueNode = scalar(at + name.length + 2, match[2] as string);
   return { key: scalar(at, oneOf(names, name)), value: valueNode, nodes: 2, at: PAIR.lastIndex, column };
 }
 

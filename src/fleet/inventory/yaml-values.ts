@@ -125,11 +125,13 @@ const FEW = 8;
 function fewPairs({ pairs }: MappingNode): readonly Pair[] | null {
   if (pairs.length > FEW) return null;
   const result: Pair[] = [];
-  for (const [keyNode, valueNode] of pairs) {
+  for (const pair of pairs) {
+    // Not by a pattern: it would make an iterator for each pair.
+    const keyNode = pair[0];
     if (keyNode.kind !== 'scalar' || isMergeKey(keyNode)) return null;
     const key = keyOf(keyNode, keyNode.at);
-    if (result.some((pair) => keyIdentity(pair.key) === keyIdentity(key))) return null;
-    result.push({ key, keyNode, valueNode });
+    if (result.some((other) => keyIdentity(other.key) === keyIdentity(key))) return null;
+    result.push({ key, keyNode, valueNode: pair[1] });
   }
   return result;
 }

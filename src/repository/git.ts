@@ -1,6 +1,7 @@
 // node:child_process and not @actions/exec: exec has no abort, cannot close standard input, and takes quadratic time for
 // output without lines; working around that cost a shell and two files a command.
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
 import { messageOf } from '../errors.js';
 import type { Logger } from '../log.js';
 
@@ -97,12 +98,15 @@ function run(command: GitCommand, options: GitOptions): Promise<GitResult> {
     let outputBytes = 0;
     let errorBytes = 0;
     const maxOutput = command.maxOutput ?? Number.POSITIVE_INFINITY;
-    const child = spawn('git', command.args, { env: gitEnvironment(command, options.environment), stdio: 'pipe' });
+    const child = spawn('git', command.args, {
+      env: gitEnvironment(command, options.environment),
+      stdio: [command.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    }) as ChildProcessByStdio<Writable | null, Readable, Readable>;
     // Whoever stopped it does not wait: a helper of git (git-remote-https) can hold the streams until it notices.
     const stop = (bound: 'time' | 'output', why: string): void => {
       child.kill('SIGTERM');
       setTimeout(() => child.kill('SIGKILL'), KILL_AFTER).unref();
-      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy();
       child.unref();
       resolve(noGit(bound, why, options));
     };
@@ -130,8 +134,8 @@ function run(command: GitCommand, options: GitOptions): Promise<GitResult> {
       }
     });
     // It may end before it has read everything; its exit says why, not the broken pipe.
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(command.input ?? '');
+    child.stdin?.on('error', () => undefined);
+    child.stdin?.end(command.input);
   });
 }
 

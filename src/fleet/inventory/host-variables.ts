@@ -44,6 +44,7 @@ export class HostVariables implements World {
   readonly #shared = new Map<string, Shared>();
   /** The same for hosts of one group, most of all. */
   readonly #sharedByOne = new Map<GroupNode, Shared>();
+  /** Of the hosts that templates ask for. */
   readonly #stacks = new Map<string, HostStacks>();
   readonly #numbers = new Map<GroupNode, number>();
   readonly #groupHosts = new Map<string, readonly string[] | 'open'>();
@@ -64,12 +65,13 @@ export class HostVariables implements World {
   }
 
   hostOf(host: HostNode): InventoryHost {
-    const { shared, own } = this.#stacksOf(host);
+    const stacks = this.#stacksOf(host);
+    const { shared, own } = stacks;
     const ownVariables = new Map<string, Variable>();
     let failures: Map<string, Problem> | null = null;
     const add = (name: string, stacked: Stacked): void => {
       try {
-        ownVariables.set(name, variableOf(name, stacked, this.#resolved(host, name, stacked)));
+        ownVariables.set(name, variableOf(name, stacked, this.#resolved(host, stacks, name, stacked)));
       } catch (error) {
         failures ??= new Map();
         failures.set(name, failureOf(error, name, stacked, host));
@@ -94,15 +96,17 @@ export class HostVariables implements World {
     return { variables, failures: NO_FAILURES };
   }
 
-  #resolved(host: HostNode, name: string, { assignment }: Stacked): Raw {
+  #resolved(host: HostNode, stacks: HostStacks, name: string, { assignment }: Stacked): Raw {
     const { raw } = assignment;
-    return this.#needed(name) && isOpen(raw) ? this.#templates.resolve(host.name, raw) : raw;
+    if (!this.#needed(name) || !isOpen(raw)) return raw;
+    this.#stacks.set(host.name, stacks);
+    return this.#templates.resolve(host.name, raw);
   }
 
   variable(hostName: string, name: string): Raw | undefined {
     const host = this.#graph.hosts.get(hostName);
     if (host === undefined) return undefined;
-    const { shared, own } = this.#stacksOf(host);
+    const { shared, own } = this.#keptStacksOf(host);
     const stacked = own.get(name) ?? shared.stacks.get(name);
     if (stacked?.fromHostFile !== true) {
       if (name === 'inventory_hostname') return hostName;
@@ -133,15 +137,22 @@ export class HostVariables implements World {
     return this.#reader.decrypt(value);
   }
 
+  #keptStacksOf(host: HostNode): HostStacks {
+    let stacks = this.#stacks.get(host.name);
+    if (stacks === undefined) {
+      stacks = this.#stacksOf(host);
+      this.#stacks.set(host.name, stacks);
+    }
+    return stacks;
+  }
+
   #stacksOf(host: HostNode): HostStacks {
     const known = this.#stacks.get(host.name);
     if (known !== undefined) return known;
     const shared = this.#sharedBy(host);
     const inline: Layer = { source: `host ${host.name}`, variables: host.variables };
     const files = this.#folders.flatMap((folder) => this.#filesIn(folder, 'host_vars', host.name));
-    const stacks = { shared, own: stack(shared.stacks, [inline, ...files]) };
-    this.#stacks.set(host.name, stacks);
-    return stacks;
+    return { shared, own: stack(shared.stacks, [inline, ...files]) };
   }
 
   #sharedBy(host: HostNode): Shared {

@@ -1,5 +1,6 @@
 import { type DesiredHost, nodeOf, type SeenWorld } from './desired.js';
 import type { Job } from './jobs.js';
+import { valueOr } from './observation.js';
 import { type JobView, step } from './sequences/view.js';
 import type { Action, Step } from './step.js';
 
@@ -44,6 +45,21 @@ export function awaitReady(world: SeenWorld, { host, leaving }: DesiredHost): re
   if (node?.ready === true && (host.role === 'server' || !node.etcdLabel)) return [];
   const detail = host.role === 'server' ? 'its Node is Ready' : 'its Node is Ready, without the etcd role';
   return [step({ host }, 'await-ready', detail, { service: host.role === 'server' ? 'k3s' : 'k3s-agent' })];
+}
+
+/**
+ * An agent that runs and is not Ready, and whose container has a node password of its own: k3s may refuse it for ever
+ * (fact 4.4). Its secret is cleared once in a run; k3s makes it again at the next contact.
+ */
+export function mendPassword(world: SeenWorld, { host, leaving }: DesiredHost): readonly Step[] {
+  const seen = world.observed.hosts.get(host.name);
+  const node = nodeOf(world, host);
+  if (leaving || host.role !== 'agent' || node === null || node.ready || seen?.kind !== 'reached') return [];
+  if (valueOr(seen.passwordShared, true) || valueOr(seen.services, null)?.['k3s-agent'].state !== 'running') return [];
+  if (world.observed.run.done.some((each) => each.host === host.name && each.action === 'clear-password')) return [];
+  return [
+    step({ host }, 'clear-password', 'the agent runs and its Node is not Ready: its password may be another one'),
+  ];
 }
 
 /** Our cordon is lifted by whoever finds it on a node that no step needs; a node that someone else cordoned stays so. */

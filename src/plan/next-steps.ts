@@ -1,6 +1,6 @@
 import type { Host } from '../fleet/fleet.js';
 import { type DesiredHost, hostsToContact, isAdopted, type SeenWorld, type World } from './desired.js';
-import { awaitReady, settle, snapshotFirst, uncordon, unsettled, writeIdentity } from './finish.js';
+import { awaitReady, mendPassword, settle, snapshotFirst, uncordon, unsettled, writeIdentity } from './finish.js';
 import { isListed, type Job, jobOf } from './jobs.js';
 import { Members, mostWritten } from './membership.js';
 import { recordStep } from './record.js';
@@ -178,8 +178,10 @@ function hostSteps(world: SeenWorld, entry: DesiredHost, jobs: Jobs, turn: Job |
 }
 
 function finishSteps(world: SeenWorld, entry: DesiredHost): readonly Step[] {
-  const ready = awaitReady(world, entry);
-  if (ready.length > 0) return ready;
+  for (const part of [mendPassword, awaitReady]) {
+    const steps = part(world, entry);
+    if (steps.length > 0) return steps;
+  }
   return unsettled(world) === entry.host.name ? [] : uncordon(world, entry);
 }
 

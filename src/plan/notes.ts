@@ -49,7 +49,8 @@ function hostNotes(world: World, entry: DesiredHost): readonly Note[] {
       const message = `${host.name} left the inventory and cannot be reached (${seen.class}: ${seen.message}). It is no member any more. It must not be started again before fleet-role has reached it: list it again to let that happen.`;
       return [{ code: 'unreachable', message, hosts: [host.name] }];
     }
-    if (mayHaveSomethingToDo(entry, world.desired.cluster.controller)) return [];
+    const refused = mayHaveSomethingToDo(entry, world.desired.cluster.controller) && world.intent.mode !== 'rejoin';
+    if (refused) return [];
     return [{ code: 'unreachable', message: `${seen.class}: ${seen.message}`, hosts: [host.name] }];
   }
   // A native host is refused, and has no Compose project to miss.

@@ -297,6 +297,21 @@ describe('what was left half-way is finished', () => {
   });
 });
 
+describe('an agent whose Node is not Ready', () => {
+  const base = fleet(three);
+  const sick = (shared: boolean) =>
+    withNode(
+      adopted(seen(base, base, (name, host) => (name === 'n5' ? { ...host, passwordShared: known(shared) } : host))),
+      'n5',
+      { ready: false },
+    );
+
+  it('gets its password cleared once where its container has one of its own', () => {
+    expect(of1(of(base, base, sick(false)), 'n5')).toEqual(['clear-password']);
+    expect(of1(of(base, base, sick(true)), 'n5')).toEqual([]);
+  });
+});
+
 describe('a change is refused', () => {
   const base = fleet(five);
   const demote = fleet(shrink);

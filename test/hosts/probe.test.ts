@@ -271,13 +271,6 @@ describe('a host', () => {
     expect(seen).toMatchObject({ kind: 'unreachable', message: expect.stringMatching(words) });
   });
 
-  it('that is native is reached, with its services unknown for now', async () => {
-    expect(await host.reached({ runtime: 'native' })).toMatchObject({
-      services: { kind: 'unknown', why: 'native hosts are not looked at yet' },
-    });
-    expect((await host.do([step('write-role', 'agent')], { runtime: 'native' })).failed).not.toBeNull();
-  });
-
   it.each<[Result, unknown]>([
     [
       { kind: 'timed-out', seconds: 7 },

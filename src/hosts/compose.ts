@@ -22,7 +22,7 @@ const SETTLED_SECONDS = 10;
 
 /** The services `k3s` and `k3s-agent` of a Compose project. */
 export const compose: HostRuntime = {
-  parts: ['env', 'mounts', 'node', 'project', 'compose'],
+  parts: ['env', 'mounts', 'node', 'project', 'compose', 'services'],
 
   data(host, seconds) {
     return [

@@ -1,6 +1,6 @@
 import { asset } from '../assets.js';
 import type { Host } from '../fleet/fleet.js';
-import type { HostObservation, ReachedHost } from '../plan/observation.js';
+import type { FileState, HostObservation, ReachedHost } from '../plan/observation.js';
 import type { Step } from '../plan/step.js';
 import type { Connection } from './connection.js';
 import { dockerSeconds, type LookOptions, observationOf, rejection } from './probe.js';
@@ -9,10 +9,13 @@ import { Answer, type DataLine, encode, hostData, hostScript } from './script.js
 import { sentence } from './words.js';
 
 export interface CarryOutOptions extends LookOptions {
+  /**
+   * What was seen of the host when the steps were decided. Nothing is done where its role files or containers are others
+   * by now. Without it nothing is compared.
+   */
+  readonly seen?: ReachedHost;
   /** How long to wait for another script that still works on the host; 30 unless told. */
   readonly lockSeconds?: number;
-  /** What the plan saw: a host that was changed since is left alone. */
-  readonly seen?: ReachedHost;
 }
 
 export interface FailedStep {
@@ -47,6 +50,8 @@ export async function carryOut(
   const lines: DataLine[] = [
     ...runtime.data(host, dockerSeconds(options.seconds)),
     ['lock-seconds', String(options.lockSeconds ?? 30)],
+    ['step-seconds', String(Math.max(1, Math.floor(options.seconds / 2), Math.floor(options.seconds) - 90))],
+    ...(options.seen === undefined ? [] : seenLines(options.seen)),
   ];
   if (steps.some((step) => step.action === 'install-guards')) {
     lines.push(['guard-entrypoint', encode(asset('node/node-entrypoint.sh'))]);
@@ -67,6 +72,28 @@ export async function carryOut(
   const undone = steps[done.length];
   if (undone === undefined) return { done, failed: null, observation };
   return { done, failed: { step: undone, message: 'The host script did not say what became of it.' }, observation };
+}
+
+/** What the script compares under its lock: the role directory's small files, and the container of each service. */
+function seenLines(seen: ReachedHost): DataLine[] {
+  const files: [string, FileState][] = [
+    ['role', seen.role],
+    ['join-url', seen.joinUrl],
+    ['cluster', seen.cluster],
+    ['restart-policy', seen.keptPolicy],
+  ];
+  const lines = files.map(([name, file]): DataLine => {
+    if (file.kind !== 'text') return ['seen-file', name, file.kind, '='];
+    // What is no plain text does not come back byte for byte, and only its being there is compared.
+    const plain = /^[\t\n\r\x20-\x7e]*$/.test(file.text);
+    return ['seen-file', name, plain ? 'text' : 'odd', plain ? encode(file.text) : '='];
+  });
+  if (seen.services.kind === 'unknown') return lines;
+  const services = Object.entries(seen.services.value);
+  return [
+    ...lines,
+    ...services.map(([name, { containerId }]): DataLine => ['seen-service', name, encode(containerId ?? '')]),
+  ];
 }
 
 function ended(first: Step | undefined, observation: HostObservation): CarriedOut {

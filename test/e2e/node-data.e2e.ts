@@ -1,17 +1,17 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { asset } from '../../src/assets.js';
 import type { Host as DeclaredHost } from '../../src/fleet/fleet.js';
-import type { Connection } from '../../src/hosts/connection.js';
 import { carryOut } from '../../src/hosts/hands.js';
 import { lookAt } from '../../src/hosts/probe.js';
-import { type ReachedHost, type ServiceObservation, valueOr } from '../../src/plan/observation.js';
+import type { ReachedHost, ServiceObservation } from '../../src/plan/observation.js';
 import { ACTIONS } from '../../src/plan/step.js';
 import { command, tryCommand, until } from '../helpers/command.js';
 import { docker } from '../helpers/docker.js';
 import { type Host, type Hosts, makeHosts } from '../helpers/fleet.js';
+import { Recorder, scriptRunner } from '../helpers/recorded-docker.js';
 import { standInImage } from '../helpers/stand-in.js';
 import { temporaryFolder } from '../helpers/temporary.js';
 import { TestUser } from '../helpers/test-user.js';
@@ -25,72 +25,8 @@ let user: TestUser;
 let hosts: Hosts;
 let host: Host;
 
-/** A `docker` in front of the real one that notes its arguments, for whoever runs it. */
-class Recorder {
-  readonly folder: string;
-  readonly #log: string;
-
-  private constructor(folder: string) {
-    this.folder = folder;
-    this.#log = join(folder, 'log');
-  }
-
-  static async make(): Promise<Recorder> {
-    const made = new Recorder(await temporaryFolder('recorder'));
-    const real = (await command('sh', ['-c', 'command -v docker'])).trim();
-    const text = `#!/bin/sh\n{ for word in "$@"; do printf '%s\\n' "$word"; done; printf -- '--\\n'; } >>${made.#log}\nexec ${real} "$@"\n`;
-    await chmod(made.folder, 0o755);
-    await writeFile(join(made.folder, 'docker'), text, { mode: 0o755 });
-    await made.clear();
-    return made;
-  }
-
-  async clear(): Promise<void> {
-    await writeFile(this.#log, '');
-    await chmod(this.#log, 0o666);
-  }
-
-  async calls(): Promise<string[][]> {
-    const text = await readFile(this.#log, 'utf8');
-    return text
-      .split('--\n')
-      .slice(0, -1)
-      .map((call) => call.split('\n').slice(0, -1));
-  }
-}
-
-/** Runs scripts as root or as an ordinary user of the docker group, with the recorder first on PATH. */
-function connection(
-  name: string | null,
-  first = recorder.folder,
-  begun: (child: ChildProcess) => void = () => {},
-): Connection {
-  return {
-    run: (script, input) =>
-      new Promise((resolve) => {
-        const text = `main() {\n${script}\n}\nmain "$@"`;
-        const shell = ['sh', '-c', text, 'sh', '/nowhere'];
-        const env = { PATH: `${first}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: '/nowhere' };
-        const [program = '', ...args] =
-          name === null ? shell : ['setpriv', `--reuid=${name}`, '--init-groups', ...shell];
-        const child = spawn(program, name === null ? args : ['--regid', name, ...args], { env, detached: true });
-        begun(child);
-        let stdout = '';
-        let stderr = '';
-        child.stdout.on('data', (chunk) => {
-          stdout += chunk;
-        });
-        child.stderr.on('data', (chunk) => {
-          stderr += chunk;
-        });
-        child.on('close', (code) =>
-          resolve(code === 0 ? { kind: 'done', stdout } : { kind: 'exited', code: code ?? -1, stdout, stderr }),
-        );
-        child.stdin.on('error', () => {});
-        child.stdin.end(input);
-      }),
-  } as Connection;
-}
+const connection = (name: string | null, first = recorder.folder, begun?: (child: ChildProcess) => void) =>
+  scriptRunner(name, first, begun);
 
 function declared(): DeclaredHost {
   return composeHost({
@@ -558,11 +494,16 @@ it('no step runs anything that is not in the list', async () => {
   await fresh({ host: { running: 'k3s' } });
   await recorder.clear();
   for (const action of ACTIONS) {
-    const value = { 'write-environment': 'COMPOSE_FILE', 'clear-role-files': 'role join-url' }[action as string] ?? '1';
+    const values: Readonly<Record<string, string>> = {
+      ...{ 'write-environment': 'COMPOSE_FILE', 'clear-role-files': 'role join-url' },
+      ...{ 'set-restart-policy': 'no', 'set-datastore-aside': 'db' },
+    };
+    const value = values[action] ?? '1';
     await carryOut(connection(null), declared(), [step(action, value, 'k3s')], { seconds: 60 });
   }
   const calls = await recorder.calls();
   expect(calls.filter((call) => call[0] === 'compose').length).toBeGreaterThan(0);
   expect(calls.flatMap(outsideTheList)).toEqual([]);
-  expect(valueOr((await look()).services, null)?.k3s.state).toBe('stopped');
+  for (const words of ['update --restart no', 'stop -t 30 k3s'])
+    expect(calls.map((call) => call.join(' ')).some((call) => call.includes(words))).toBe(true);
 });

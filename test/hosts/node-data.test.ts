@@ -557,6 +557,8 @@ describe.each(SHELLS.filter(hasShell))('the closed list, where sh is %s', (shell
       const values: Readonly<Record<string, string>> = {
         'write-environment': 'COMPOSE_FILE',
         'clear-role-files': 'role join-url',
+        'set-restart-policy': 'no',
+        'set-datastore-aside': 'db',
       };
       await host.do([step(action, values[action] ?? '1', 'k3s')]);
     }

@@ -298,15 +298,26 @@ describe('stopping a service', () => {
 
   const compose = () => host.dockerCalls().filter((call) => call.includes('compose'));
 
+  /** A docker with both services up, whose `compose stop` does this. */
+  const both = (stop: string) => {
+    const lines = (status: string) => containerLine({ status }) + containerLine({ ...AGENT, status });
+    writeFileSync(join(host.base, 'up'), lines('running'));
+    writeFileSync(join(host.base, 'down'), lines('exited'));
+    host.docker({
+      script: `case $1 in compose) ${stop} ;; esac
+if [ -e ${host.base}/stopped ]; then cat ${host.base}/down; else cat ${host.base}/up; fi; exit 0`,
+    });
+  };
+
   it('names the project, its files and the service, and nothing else', async () => {
     host.write('.env', 'COMPOSE_FILE=docker-compose.yml:more.yml:docker-compose.fleet-role.yml\n');
     host.write('more.yml', '');
     host.write('extra.yml', '');
-    host.docker({ out: containerLine() + containerLine(AGENT) });
-    const result = await host.do([step('stop-service', null, 'k3s-agent')], {
-      composeFiles: ['extra.yml', 'more.yml'],
-    });
-    expect(result.failed).toBeNull();
+    both(`: >${host.base}/stopped; exit 0`);
+    const stop = () => host.do([step('stop-service', null, 'k3s-agent')], { composeFiles: ['extra.yml', 'more.yml'] });
+    expect((await stop()).failed).toBeNull();
+    // Once more: there is nothing to stop.
+    expect((await stop()).failed).toBeNull();
     expect(compose()).toEqual([
       [
         ...['compose', '--project-name', 'github-runner', '--project-directory', host.directory],
@@ -317,13 +328,29 @@ describe('stopping a service', () => {
   });
 
   it('fails with the words of docker', async () => {
-    host.docker({ script: 'case "$*" in *compose*) echo pulling; echo "no configuration file" >&2; exit 14 ;; esac' });
+    both('echo pulling; echo "no configuration file" >&2; exit 14');
     const result = await host.do([step('stop-service', null, 'k3s')]);
     expect(result.failed?.message).toBe('Docker compose: no configuration file.');
   });
 
+  it('fails when docker says that it is done and it is not', async () => {
+    both('exit 0');
+    const result = await host.do([step('stop-service', null, 'k3s')]);
+    expect(result.failed?.message).toBe('Github-runner-k3s is still running.');
+  });
+
+  it('does nothing where docker says that there is no container, and fails where it says something else', async () => {
+    expect((await host.do([step('stop-service', null, 'k3s')])).failed).toBeNull();
+    expect(compose()).toEqual([]);
+    host.docker({ err: 'Cannot connect to the Docker daemon\n' });
+    expect((await host.do([step('stop-service', null, 'k3s')])).failed?.message).toBe(
+      'Docker: Cannot connect to the Docker daemon.',
+    );
+  });
+
   it('fails when a file of the list is gone', async () => {
     host.write('.env', 'COMPOSE_FILE=gone.yml\n');
+    both('exit 0');
     const result = await host.do([step('stop-service', null, 'k3s')]);
     expect(result.failed?.message).toContain(`${host.path('gone.yml')} is not in ${host.directory}`);
     expect(compose()).toEqual([]);

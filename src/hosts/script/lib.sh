@@ -65,7 +65,8 @@ absolute() {
 read_data() {
   directory='' project='' context='' container_k3s='' container_agent='' override='' more_files='' steps=''
   data_dir='' drop_in_k3s='' drop_in_agent=''
-  guard_entrypoint='' guard_condition='' lock_seconds=30 docker_seconds=20 complete=no
+  guard_entrypoint='' guard_condition='' lock_seconds=30 docker_seconds=20 step_seconds=120
+  seen_files='' seen_services='' complete=no
   while read -r key first second third; do
     case $key in
       directory) decode "$first" && directory=$decoded ;;
@@ -81,6 +82,9 @@ read_data() {
       guard-condition) guard_condition=$first ;;
       lock-seconds) lock_seconds=$first ;;
       docker-seconds) docker_seconds=$first ;;
+      step-seconds) step_seconds=$first ;;
+      seen-file) seen_files="$seen_files$first $second $third$newline" ;;
+      seen-service) seen_services="$seen_services$first $second$newline" ;;
       compose-file)
         decode "$first"
         more_files=$more_files$decoded$newline

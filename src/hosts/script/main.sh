@@ -20,6 +20,11 @@ do_steps() {
     say step-failed "1 $why"
     return 0
   fi
+  if ! as_seen; then
+    say step-failed "1 $why"
+    unlock
+    return 0
+  fi
   # What a script that was killed left on its way.
   lock_directory=${lock_path%/*}
   rm -f "$lock_directory"/*"$fresh" "$lock_directory"/.*"$fresh" "$role_directory"/*"$fresh" 2>/dev/null

@@ -1,13 +1,15 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { runAction } from '../helpers/action.js';
 import { until } from '../helpers/command.js';
 import { pushEvent } from '../helpers/events.js';
 import { type GitRepository, GitServer } from '../helpers/git-server.js';
 import { GitHubServer } from '../helpers/github-server.js';
+import { ClusterState } from '../helpers/kubectl.js';
 import { NativeHost } from '../helpers/native-host.js';
 import { expectValidPlan } from '../helpers/plan-schema.js';
 import { Sshd } from '../helpers/sshd.js';
+import { temporaryFolder } from '../helpers/temporary.js';
 import { TestUser } from '../helpers/test-user.js';
 
 // The inventory of examples/k3s-ansible on five machines with systemd units, each behind an address of one real sshd.
@@ -17,6 +19,15 @@ const NAMES = ['rack-1', 'rack-2', 'rack-3', 'rack-4', 'rack-5'];
 const SERVERS = NAMES.slice(0, 3);
 const ROLE_DIRECTORY = '/etc/github-runner';
 const UNIT_ENVIRONMENT = (service: string): string => `/etc/systemd/system/${service}.service.env`;
+/** As /db/info tells it, in the form of one real answer. */
+const MEMBERS = `${JSON.stringify({
+  members: SERVERS.map((name, index) => ({
+    ID: index + 1,
+    name: `${name}-0000000${index + 1}`,
+    peerURLs: [`https://127.0.12.${index + 11}:2380`],
+    clientURLs: [`https://127.0.12.${index + 11}:2379`],
+  })),
+})}\n`;
 
 const machines = new Map<string, NativeHost>();
 let user: TestUser;
@@ -24,6 +35,7 @@ let sshd: Sshd;
 let git: GitServer;
 let repository: GitRepository;
 let github: GitHubServer;
+let cluster: ClusterState;
 let example: string;
 
 const address = (name: string): string => `127.0.12.${NAMES.indexOf(name) + 11}`;
@@ -47,6 +59,7 @@ esac
 exec sudo -n "$@"
 `,
   );
+  cluster = new ClusterState(await temporaryFolder('cluster'));
   git = await GitServer.start({ tokens: ['full-token'] });
   repository = await git.createRepository('octo/fleet');
   github = await GitHubServer.start();
@@ -55,6 +68,7 @@ exec sudo -n "$@"
 
 afterAll(async () => {
   for (const each of machines.values()) await each.close();
+  if (cluster !== undefined) await rm(cluster.directory, { recursive: true, force: true });
   await sshd?.close();
   await user?.remove();
   await git?.close();
@@ -63,8 +77,11 @@ afterAll(async () => {
 
 beforeEach(async () => {
   github.reset();
+  await cluster.make(NAMES);
+  await cluster.memberList(MEMBERS);
   for (const name of NAMES) {
     await machine(name).reset();
+    machine(name).kubectl(cluster);
     const service = serviceOf(name);
     machine(name).unit(service);
     machine(name).write(
@@ -186,8 +203,10 @@ describe('a fleet of k3s-ansible', () => {
     const run = await push(await commit({ controller: false }), await commit({ become: false }));
     expect([run.exitCode, run.outputs.result], run.log).toEqual([1, 'refused']);
     const refusals = run.cluster.refusals as { message: string; hosts: string[] }[];
-    expect(refusals.flatMap(({ hosts }) => hosts)).toEqual(NAMES);
-    expect(refusals[3]?.message).toMatch(/k3s-agent\.service\.env may not be read by .*: set ansible_become: true\./);
+    const hidden = refusals.filter(({ message }) =>
+      /\.env may not be read by .*: set ansible_become: true\./.test(message),
+    );
+    expect(hidden.flatMap(({ hosts }) => hosts)).toEqual(NAMES);
     for (const name of NAMES) expect(machine(name).exists(ROLE_DIRECTORY)).toBe(false);
   }, 120_000);
 });

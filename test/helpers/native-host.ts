@@ -2,6 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { command, tryCommand, until } from './command.js';
+import { CLUSTER_KUBECTL, type ClusterState } from './kubectl.js';
 import { isAlive, temporaryFolder } from './temporary.js';
 
 const STAND_IN = new URL('../e2e/stand-in/native/', import.meta.url).pathname;
@@ -131,6 +132,12 @@ export class NativeHost {
   broken(words: string | null): void {
     if (words === null) this.remove(`${STATE}/broken`);
     else this.write(`${STATE}/broken`, `${words}\n`);
+  }
+
+  /** The cluster that `k3s kubectl` shows while a server runs here: a directory that several machines may share. */
+  kubectl(state: ClusterState): void {
+    const script = `#!/bin/sh\nSTAND_IN_STATE='${state.directory}' exec sh '${CLUSTER_KUBECTL}' "$@"\n`;
+    this.write(`${STATE}/kubectl`, script, 0o755);
   }
 
   /** Runs systemctl as the machine's administrator would: outside fleet-role's calls. */

@@ -31,6 +31,7 @@ export const compose: HostRuntime = {
       ['container-k3s', encode(host.containers.k3s)],
       ['container-agent', encode(host.containers['k3s-agent'])],
       ['override', encode(asset('node/docker-compose.fleet-role.yml'))],
+      ['override-entrypoint', encode(asset('node/docker-compose.fleet-role-entrypoint.yml'))],
       ['docker-seconds', String(seconds)],
       ...host.composeFiles.map((file) => ['compose-file', encode(file)]),
     ];
@@ -50,7 +51,7 @@ export const compose: HostRuntime = {
   override(answer) {
     const placed = answer.get('override');
     return {
-      placed: placed === 'ours' || placed === 'absent' ? placed : 'differs',
+      placed: placed === 'ours' || placed === 'ours-entrypoint' || placed === 'absent' ? placed : 'differs',
       listed: answer.get('env-listed') === 'yes',
     };
   },

@@ -81,8 +81,11 @@ export type Entrypoint = 'ours' | 'honours' | 'foreign' | 'unknown';
 export type DatastoreObservation = 'none' | 'sqlite' | 'etcd';
 
 export interface OverrideObservation {
-  /** `differs`: a file of that name whose content is not ours of this version. */
-  readonly placed: 'absent' | 'ours' | 'differs';
+  /**
+   * `ours-entrypoint`: the form that replaces the entrypoint as well. `differs`: a file of that name whose content is not
+   * ours of this version.
+   */
+  readonly placed: 'absent' | 'ours' | 'ours-entrypoint' | 'differs';
   /** `COMPOSE_FILE` in `.env` names it. */
   readonly listed: boolean;
 }

@@ -49,14 +49,14 @@ const ON_HOST: { readonly [A in Action]?: OnHost } = {
   }),
   'recreate-service': (step, now) => {
     const guardsInside = now.guardsInstalled;
-    const listed = { ...now, override: { ...now.override, listed: now.override.placed === 'ours' } };
+    const listed = { ...now, override: { ...now.override, listed: isPlaced(now) } };
     // Compose gives the new container the policy of its files, which is what was found there.
     const restartPolicy = now.keptPolicy.kind === 'text' ? now.keptPolicy.text : policyOf(now);
     return withService(listed, step, { state: 'stopped', mounted: true, guardsInside, restartPolicy });
   },
   'stop-service': (step, now) => withService(now, step, { state: 'stopped' }),
   'start-service': (step, now) => {
-    const placed = now.override.placed === 'ours';
+    const placed = isPlaced(now);
     const listed = { ...now, override: { ...now.override, listed: now.override.listed || placed } };
     const inside = placed ? { mounted: true, guardsInside: now.guardsInstalled } : {};
     const started = withService(listed, step, { state: 'running', ...inside });
@@ -80,6 +80,11 @@ const ON_HOST: { readonly [A in Action]?: OnHost } = {
     return { ...withService(now, { ...step, service: 'k3s' }, { state }), tombstone: known(true) };
   },
 };
+
+/** A file of ours lies there, in whichever form. */
+function isPlaced({ override }: ReachedHost): boolean {
+  return override.placed === 'ours' || override.placed === 'ours-entrypoint';
+}
 
 function policyOf(now: ReachedHost): string {
   const policy = now.services.kind === 'known' ? now.services.value.k3s.restartPolicy : null;

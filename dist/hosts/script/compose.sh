@@ -104,11 +104,16 @@ run_compose() {
     return 1
   fi
   env_look || return 1
-  compose_list=$(project_files)
+  compose_list=$(files_in_use) || {
+    fail "$compose_list"
+    return 1
+  }
   if ! all_there "$compose_list"; then
     fail "${missing:-a Compose file} is not in $directory"
     return 1
   fi
+  # Last, as in COMPOSE_FILE, where a plain `docker compose` would find it.
+  if [ "$env_listed" = yes ] && [ -f "$override_path" ]; then compose_list=$compose_list$newline$override_path; fi
   # The files stand before the command, so the arguments are turned round: first the files, then what was given.
   compose_given=$#
   set -- "$@" compose --project-name "$project" --project-directory "$directory"
@@ -223,13 +228,9 @@ holds_k3s() {
     }'
 }
 
-# look_services: one question to docker, and a second one when a container's process ended in between (a service that is
-# started again and again lives for a moment only).
-look_services() {
-  if ! has docker; then
-    say services 'there is no docker on this host'
-    return 0
-  fi
+# ask_containers: one question to docker, and a second one when a container's process ended in between (a service that is
+# started again and again lives for a moment only). Sets services_lines.
+ask_containers() {
   inspect
   services_lines=$(say_services)
   case $services_lines in
@@ -238,6 +239,14 @@ look_services() {
       services_lines=$(say_services)
       ;;
   esac
+}
+
+look_services() {
+  if ! has docker; then
+    say services 'there is no docker on this host'
+    return 0
+  fi
+  ask_containers
   printf '%s\n' "$services_lines"
   remove_left_look
   look_node
@@ -294,7 +303,8 @@ FILES
   printf no
 }
 
-# labelled_files: the Compose files that the running container (else any) was created with, when all are still there.
+# labelled_files: the Compose files that the running container (else any) was created with. Fails, with words instead, where
+# one of them is gone: other files could put the data elsewhere.
 labelled_files() {
   has docker || return 0
   inspect || [ "$inspect_code" = 1 ] || return 0
@@ -302,7 +312,25 @@ labelled_files() {
   [ -n "$labelled" ] ||
     labelled=$(printf '%s\n' "$docker_said" | sed -n 's/^fleet-role .*"configFiles":"\([^"\\]*\)".*/\1/p' | sed -n 1p)
   labelled=$(split_list "$labelled" , | absolute_files)
-  if all_there "$labelled"; then printf '%s\n' "$labelled"; fi
+  if [ -z "$labelled" ] || all_there "$labelled"; then
+    printf '%s' "$labelled"
+    return 0
+  fi
+  printf '%s' "$missing, by which the container was created, is gone: bring it back, or name the files of the project in COMPOSE_FILE in $directory/.env"
+  return 1
+}
+
+# files_in_use: the Compose files by `.env`, else those that the container was created with and the further ones of the
+# inventory, else those by Compose's own names. Needs env_look; prints words and fails where labelled_files does.
+files_in_use() {
+  in_use=
+  if [ -z "$env_list" ]; then
+    in_use=$(labelled_files) || {
+      printf '%s' "$in_use"
+      return 1
+    }
+  fi
+  if [ -n "$in_use" ]; then printf '%s\n%s' "$in_use" "$more_files" | absolute_files; else project_files; fi
 }
 
 # list_override: names the override in COMPOSE_FILE.
@@ -315,8 +343,10 @@ list_override() {
   [ "$env_listed" = no ] || return 0
   list_files=
   if [ -z "$env_list" ]; then
-    list_files=$(labelled_files)
-    [ -n "$list_files" ] || list_files=$(project_files)
+    list_files=$(files_in_use) || {
+      fail "$list_files"
+      return 1
+    }
     if ! all_there "$list_files"; then
       fail "${missing:-a Compose file} is not in $directory, so there is no list that the override could be added to"
       return 1
@@ -371,7 +401,11 @@ runtime_step() {
     add-override) put "$override_path" 0644 "$override" ;;
     remove-override) remove_override ;;
     write-environment) write_environment "$3" ;;
-    stop-service) run_compose 120 stop -t 30 "$2" ;;
+    stop-service) step_stop "$2" ;;
+    start-service) step_start "$2" ;;
+    recreate-service) step_recreate "$2" ;;
+    set-restart-policy) step_restart_policy "$2" "$3" ;;
+    set-datastore-aside) step_aside "$3" ;;
     *) fail 'this version of fleet-role does not know that step' ;;
   esac
 }

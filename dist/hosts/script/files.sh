@@ -4,23 +4,66 @@
 # A file on its way is called NAME$fresh. The name can be fixed because the host lock is held while one exists.
 fresh=.fleet-role-new
 
-# say_file KEY PATH: absent, unreadable, or its text, one line of the answer for each of its lines.
-say_file() {
+# read_file PATH: sets file_kind to absent, unreadable or text, and file_text.
+read_file() {
+  file_text=
   if [ -d "$role_directory" ] && [ ! -x "$role_directory" ]; then
-    say "$1" unreadable
-  elif [ ! -e "$2" ] && [ ! -L "$2" ]; then
-    say "$1" absent
-  elif [ ! -f "$2" ] || ! file_size=$(wc -c <"$2" 2>/dev/null) || [ "$file_size" -gt 4096 ] ||
-    ! file_text=$(cat "$2" 2>/dev/null); then
-    say "$1" unreadable
+    file_kind=unreadable
+  elif [ ! -e "$1" ] && [ ! -L "$1" ]; then
+    file_kind=absent
+  elif [ ! -f "$1" ] || ! file_size=$(wc -c <"$1" 2>/dev/null) || [ "$file_size" -gt 4096 ] ||
+    ! file_text=$(cat "$1" 2>/dev/null); then
+    file_kind=unreadable file_text=
   else
-    say "$1" text
-    while IFS= read -r file_line; do
-      say "$1:" "$file_line"
-    done <<FILE
+    file_kind=text
+  fi
+}
+
+# say_file KEY PATH: its kind, and one line of the answer for each of its lines.
+say_file() {
+  read_file "$2"
+  say "$1" "$file_kind"
+  [ "$file_kind" = text ] || return 0
+  while IFS= read -r file_line; do
+    say "$1:" "$file_line"
+  done <<FILE
 $file_text
 FILE
-  fi
+}
+
+# trim TEXT: without white space around it, in `trimmed`.
+trim() {
+  trimmed=$1
+  while :; do
+    case $trimmed in
+      [[:space:]]*) trimmed=${trimmed#?} ;;
+      *[[:space:]]) trimmed=${trimmed%?} ;;
+      *) return 0 ;;
+    esac
+  done
+}
+
+# A runtime with more to compare has a function of its own by that name.
+# shellcheck disable=SC2317
+runtime_seen() { :; }
+
+# as_seen: whether the role directory's files and the services are still what the runner saw before it decided.
+as_seen() {
+  while read -r seen_name seen_kind seen_text; do
+    [ -n "$seen_name" ] || continue
+    read_file "$role_directory/$seen_name"
+    trim "$file_text"
+    decode "${seen_text:-=}"
+    case $seen_kind in
+      odd) [ "$file_kind" != text ] || continue ;;
+      *) if [ "$file_kind" = "$seen_kind" ] && [ "$trimmed" = "$decoded" ]; then continue; fi ;;
+    esac
+    fail "$role_directory/$seen_name has changed since it was looked at; run this again"
+    return 1
+  done <<SEEN
+$seen_files
+SEEN
+  [ -z "$seen_services" ] || runtime_seen
 }
 
 # guard_version PATH: the version on the second line of a guard script, empty when there is none.
@@ -88,6 +131,10 @@ put_word() {
     *) put "$role_directory/$1" 0644 "$2\\0012" ;;
   esac
 }
+
+# runtime_join_url =URL: what a runtime has to do before join-url holds that URL. A runtime's own part stands after this one
+# and may define it, has_project and step_install_guards anew.
+runtime_join_url() { :; }
 
 # has_project: whether there is a directory to work in: the project's, or where the runtime has its lock.
 has_project() { [ -d "${lock_path%/*}" ] || fail "there is no project directory ${lock_path%/*}"; }

@@ -64,7 +64,9 @@ absolute() {
 # read_data: the host and the steps, from standard input. Fails when the end is missing: then nothing is done.
 read_data() {
   directory='' project='' context='' container_k3s='' container_agent='' override='' more_files='' steps=''
-  guard_entrypoint='' guard_condition='' lock_seconds=30 docker_seconds=20 complete=no
+  data_dir='' drop_in_k3s='' drop_in_agent=''
+  guard_entrypoint='' guard_condition='' lock_seconds=30 docker_seconds=20 step_seconds=120
+  seen_files='' seen_services='' complete=no
   while read -r key first second third; do
     case $key in
       directory) decode "$first" && directory=$decoded ;;
@@ -73,10 +75,16 @@ read_data() {
       container-k3s) decode "$first" && container_k3s=$decoded ;;
       container-agent) decode "$first" && container_agent=$decoded ;;
       override) override=$first ;;
+      data-dir) decode "$first" && data_dir=$decoded ;;
+      drop-in-k3s) drop_in_k3s=$first ;;
+      drop-in-agent) drop_in_agent=$first ;;
       guard-entrypoint) guard_entrypoint=$first ;;
       guard-condition) guard_condition=$first ;;
       lock-seconds) lock_seconds=$first ;;
       docker-seconds) docker_seconds=$first ;;
+      step-seconds) step_seconds=$first ;;
+      seen-file) seen_files="$seen_files$first $second $third$newline" ;;
+      seen-service) seen_services="$seen_services$first $second$newline" ;;
       compose-file)
         decode "$first"
         more_files=$more_files$decoded$newline

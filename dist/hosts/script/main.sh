@@ -7,7 +7,7 @@ do_step() {
     create-role-directory) step_create_role_directory ;;
     install-guards) step_install_guards ;;
     write-role) put_word role "$3" ;;
-    write-join-url) put_word join-url "$3" ;;
+    write-join-url) runtime_join_url "$3" && put_word join-url "$3" ;;
     write-identity) put_word cluster "$3" ;;
     clear-role-files) step_clear_role_files "$3" ;;
     *) runtime_step "$1" "$2" "$3" ;;
@@ -18,6 +18,11 @@ do_steps() {
   number=0
   if ! { has_project && lock; }; then
     say step-failed "1 $why"
+    return 0
+  fi
+  if ! as_seen; then
+    say step-failed "1 $why"
+    unlock
     return 0
   fi
   # What a script that was killed left on its way.

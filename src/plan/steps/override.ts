@@ -10,10 +10,18 @@ export const addOverride: StepKind = {
   wanted(view) {
     const { desired, now } = view;
     if (desired.leaving || desired.host.runtime !== 'compose') return [];
-    if (!desired.host.publishesLabels || now.override.placed === 'ours') return [];
-    return [stepOn(view, 'add-override', 'place docker-compose.fleet-role.yml, which mounts the role directory')];
+    if (!desired.host.publishesLabels || now.override.placed === 'ours-entrypoint') return [];
+    const replaces = view.world.intent.installGuards === 'always';
+    if (!replaces && now.override.placed === 'ours') return [];
+    const mounts = 'place docker-compose.fleet-role.yml, which mounts the role directory';
+    if (!replaces) return [stepOn(view, 'add-override', mounts)];
+    const detail = `${mounts} and starts the entrypoint that lies in it`;
+    return [stepOn(view, 'add-override', detail, { value: 'entrypoint' })];
   },
-  predict: (_step, now) => ({ ...now, override: { ...now.override, placed: 'ours' } }),
+  predict: (step, now) => ({
+    ...now,
+    override: { ...now.override, placed: step.value === null ? 'ours' : 'ours-entrypoint' },
+  }),
 };
 
 /**

@@ -32,12 +32,12 @@ export class PrivateEngine {
 
   /** Standard output of `docker ARGS` on this engine; throws when it fails. */
   async docker(args: readonly string[]): Promise<string> {
-    return docker(args, { env: this.#env() });
+    return docker(args, { env: this.environment() });
   }
 
   /** `docker ARGS` on this engine, whatever its exit status. */
   async tryDocker(args: readonly string[]): Promise<CommandResult> {
-    return tryCommand('docker', args, { env: this.#env() });
+    return tryCommand('docker', args, { env: this.environment() });
   }
 
   /** Brings an image of the machine's engine here. */
@@ -63,7 +63,8 @@ export class PrivateEngine {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  #env(): Record<string, string> {
+  /** What makes a `docker` speak to this engine. */
+  environment(): Record<string, string> {
     return { DOCKER_HOST: `unix://${join(this.#folder, 'docker.sock')}`, DOCKER_CONTEXT: '' };
   }
 
@@ -81,7 +82,9 @@ export class PrivateEngine {
       '--ip-masq=false',
       '--ip-forward=false',
     );
-    const daemon = spawn('dockerd', ['-H', this.#env().DOCKER_HOST ?? '', ...flags], { stdio: ['ignore', log, log] });
+    const daemon = spawn('dockerd', ['-H', this.environment().DOCKER_HOST ?? '', ...flags], {
+      stdio: ['ignore', log, log],
+    });
     closeSync(log);
     this.#daemon = daemon;
     let failed: string | null = null;

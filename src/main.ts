@@ -69,7 +69,8 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
     if (!context.contactsHosts) {
       const explanation = context.mode === 'explain' ? { explanation: explain(fleets, settings) } : {};
       const clusters = declared.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
-      return outcome(planOf(fleets, context.mode, clusters, false), settings, explanation);
+      const { movedBase } = fleets;
+      return outcome(planOf(fleets, context.mode, clusters, false), settings, { ...explanation, movedBase });
     }
     checkConnections(declared, settings, context);
     const hands = createRunHands({
@@ -132,7 +133,10 @@ async function act(run: Act): Promise<RunOutcome> {
   const planned = ({ input, observed, intent: own }: Judged): ClusterPlan => makePlan(input, observed, own);
 
   const judged = await Promise.all(declared.map(judge));
-  if (!writes) return outcome(plan(judged.map(planned)), settings, { cancelled: signal.aborted });
+  if (!writes) {
+    const { movedBase } = fleets;
+    return outcome(plan(judged.map(planned)), settings, { cancelled: signal.aborted, movedBase });
+  }
   const clusters: ClusterPlan[] = [];
   const failures: StepFailure[] = [];
   const states = new Map<string, StepState>();

@@ -9,6 +9,7 @@ import { isNeeded } from './fleet/variables.js';
 import type { BaseSpec, HeadSpec } from './github/events.js';
 import type { Logger } from './log.js';
 import { type Base, NO_BASE } from './plan/prepare.js';
+import type { MovedBase } from './report/run.js';
 import type { Repository } from './repository/repository.js';
 import type { Snapshot } from './repository/snapshot.js';
 import { CommitError } from './repository/source.js';
@@ -21,6 +22,8 @@ const SHORTEST_SECRET = 4;
 export interface Fleets {
   readonly head: Fleet;
   readonly base: Base;
+  /** Of a pull request: what its base branch has done to the inventory since the merge base; null where nothing. */
+  readonly movedBase: MovedBase | null;
   /** For mode explain alone: what the head's inventory holds beside the fleet. */
   readonly explained: ExplainedInventory | null;
   /**
@@ -76,7 +79,7 @@ export async function readFleets(
       return { ...NO_BASE, unreadable: error.message };
     }
   };
-  const together = (declared: Declared, base: Base): Fleets => {
+  const together = (declared: Declared, base: Base, movedBase: MovedBase | null = null): Fleets => {
     const vanished =
       settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
     const fleet = vanished ? declared.as('ordered') : declared.fleet;
@@ -92,7 +95,7 @@ export async function readFleets(
       read.set(commit, known);
       return known;
     };
-    return { head: fleet, base, explained: settings.mode === 'explain' ? declared.explained() : null, at };
+    return { head: fleet, base, movedBase, explained: settings.mode === 'explain' ? declared.explained() : null, at };
   };
 
   if (found.commit === null || found.commit === headCommit) {
@@ -101,15 +104,47 @@ export async function readFleets(
     const same = found.commit === null ? null : declared.fleet;
     return together(declared, { commit: found.commit, fleet: same, unreadable: found.unreadable });
   }
+  const tip = base.kind === 'merge-base' && base.tip !== found.commit ? base.tip : null;
   try {
-    const [first, second] = await repository.snapshot([headCommit, found.commit], wanted);
-    const base = { commit: found.commit, fleet: declare(present(second)).fleet, unreadable: null };
-    return together(declare(present(first)), base);
+    const [first, second, third] = await snapshots(repository, headCommit, found.commit, tip, wanted);
+    const readable = { commit: found.commit, fleet: declare(present(second)).fleet, unreadable: null };
+    const moved = base.kind === 'merge-base' ? movedBase(base.branch, present(second), third ?? null, wanted) : null;
+    return together(declare(present(first)), readable, moved);
   } catch (error) {
     if (!(error instanceof CommitError) || error.commit !== found.commit) throw error;
     const [snapshot] = await repository.snapshot([headCommit], wanted);
     return together(declare(present(snapshot)), { ...NO_BASE, unreadable: error.message });
   }
+}
+
+/** Head, base and, where it can be had, the tip of the base branch: of that one only the names of its files matter. */
+async function snapshots(
+  repository: Repository,
+  head: string,
+  base: string,
+  tip: string | null,
+  wanted: (entries: Snapshot['entries']) => readonly string[],
+): Promise<readonly Snapshot[]> {
+  if (tip === null) return repository.snapshot([head, base], wanted);
+  try {
+    return await repository.snapshot([head, base, tip], wanted);
+  } catch (error) {
+    if (!(error instanceof CommitError) || error.commit !== tip) throw error;
+    return repository.snapshot([head, base], wanted);
+  }
+}
+
+/** The inventory files that differ between the merge base and the tip of the base branch. */
+function movedBase(
+  branch: string,
+  mergeBase: Snapshot,
+  tip: Snapshot | null,
+  wanted: (entries: Snapshot['entries']) => readonly string[],
+): MovedBase | null {
+  if (tip === null) return null;
+  const paths = [...new Set([...wanted(mergeBase.entries), ...wanted(tip.entries)])];
+  const files = paths.filter((path) => mergeBase.entries.get(path)?.oid !== tip.entries.get(path)?.oid).sort();
+  return files.length === 0 ? null : { branch, mergeBase: mergeBase.commit, tip: tip.commit, files };
 }
 
 /** What one commit declares, and the means to read it in another way. */

@@ -12,7 +12,7 @@ import {
 } from './budget.js';
 import { code, prose, proseLines } from './escape.js';
 import { count, countKinds, progressOf, title } from './result.js';
-import type { Failure, RunReport } from './run.js';
+import type { Failure, MovedBase, RunReport } from './run.js';
 import { changeTable, stepTable, type Table } from './tables.js';
 
 /** What a check run shows: the three fields of its `output`. */
@@ -88,6 +88,7 @@ function overview(report: RunReport, extras: ReportExtras): Section[] {
       ...failedSteps(report),
       ...(plan.clusters.length > 1 ? [clusterTable(plan)] : []),
       paragraph(...compared(plan, extras)),
+      ...(report.movedBase ? [moved(report.movedBase)] : []),
     ],
   ];
 }
@@ -154,6 +155,16 @@ function compared(plan: Plan, extras: ReportExtras): string[] {
     lines.push(`${count(extras.annotationsLeftOut, 'more annotation')} had no room on the inventory lines.`, '');
   }
   return lines;
+}
+
+/** A plan says what the pull request does to its merge base; what the merge will meet may be another inventory. */
+function moved({ branch, mergeBase, tip, files }: MovedBase): Paragraph {
+  const named = files.slice(0, FINDING_NAMES).map(code).join(', ');
+  const more = files.length > FINDING_NAMES ? ` and ${files.length - FINDING_NAMES} more` : '';
+  return paragraph(
+    `**The base branch has gone on.** The plan compares with ${code(mergeBase)}, and ${code(branch)} at ${code(tip)} has since changed ${named}${more}. Bring the branch up to date to see what the merge will do.`,
+    '',
+  );
 }
 
 function details(report: RunReport, names: number): Section[] {

@@ -21,6 +21,8 @@ export interface RunReport {
   readonly failures?: readonly FailedStep[];
   /** The run was cancelled (SIGINT, SIGTERM). */
   readonly cancelled: boolean;
+  /** A pull request whose base branch changed the inventory's files since the merge base. */
+  readonly movedBase?: MovedBase | null;
   /** What mode explain was asked for; then it is shown instead of the plan. */
   readonly explanation?: Explanation;
 }
@@ -39,4 +41,15 @@ export interface Failure {
   readonly reason: string;
   /** What state the run left and what to do next; null when there is nothing to add. */
   readonly advice: string | null;
+}
+
+/** The base branch of a pull request has gone on, and changed files that the inventory is read from. */
+export interface MovedBase {
+  readonly branch: string;
+  /** The commit that the plan compares with. */
+  readonly mergeBase: string;
+  /** The branch's commit when the event happened. */
+  readonly tip: string;
+  /** Paths from the repository root, sorted; at least one. */
+  readonly files: readonly string[];
 }

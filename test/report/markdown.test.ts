@@ -233,6 +233,18 @@ describe('a report', () => {
     expect(text.match(/contacted/g)).toHaveLength(1);
   });
 
+  test('says that the base branch has gone on, with both commits and the files, in the job summary too', () => {
+    const tip = 'ab'.repeat(20);
+    const files = Array.from({ length: 12 }, (_, at) => `host_vars/node${at}.yml`);
+    const report = reportOf(plan, { movedBase: { branch: 'main', mergeBase: BASE, tip, files } });
+    for (const text of [renderReport(report, EXTRAS).summary, renderJobSummary(report, EXTRAS)]) {
+      expect(text).toContain(`The plan compares with \`${BASE}\`, and \`main\` at \`${tip}\` has since changed`);
+      expect(text).toContain('`host_vars/node9.yml` and 2 more. Bring the branch up to date');
+      expect(text).not.toContain('node10');
+    }
+    expect(whole(renderReport(reportOf(plan, { movedBase: null }), EXTRAS))).not.toContain('gone on');
+  });
+
   test('says how many annotations had no room', () => {
     const { summary } = renderReport(reportOf(plan), { decisionsHash: null, annotationsLeftOut: 12 });
     expect(summary).toContain('12 more annotations had no room');
@@ -369,6 +381,7 @@ describe('a hostile inventory', () => {
         failure: { step: `drain ${text}`, reason: text, advice: text },
         failures: [1, 2].map(() => ({ step: `drain ${text}`, reason: text })),
         states: new Map([[stepKey(text, 1), 'running']]),
+        movedBase: { branch: text, mergeBase: BASE, tip: HEAD, files: [text, text] },
       });
     };
     const one = many(1);

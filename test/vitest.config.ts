@@ -5,5 +5,7 @@ export default defineConfig({
     root: new URL('..', import.meta.url).pathname,
     include: ['test/**/*.test.ts'],
     exclude: ['test/e2e/**'],
+    // It imports JSON in a way that only bundlers take.
+    server: { deps: { inline: ['@actions/workflow-parser'] } },
   },
 });

@@ -8,6 +8,7 @@ import {
   readEvent,
   readWorkflowRun,
 } from '../../src/github/events.js';
+import { webhookProblems } from '../helpers/webhooks.js';
 import {
   environmentOf,
   issueComment,
@@ -39,6 +40,7 @@ const events = {
   target: ['pull_request_target', MAIN, SHA.base, pullRequest('opened', 'stranger/fleet')],
   review: ['pull_request_review', 'refs/pull/7/merge', SHA.merge, pullRequest('submitted')],
   push: ['push', MAIN, SHA.after, pushes.ordinary()],
+  several: ['push', MAIN, SHA.after, pushes.several()],
   forced: ['push', MAIN, SHA.after, pushes.forced()],
   newMain: ['push', MAIN, SHA.after, pushes.newMain()],
   otherBranch: ['push', 'refs/heads/move', SHA.after, pushes.otherBranch()],
@@ -53,6 +55,23 @@ const events = {
   comment: ['issue_comment', MAIN, SHA.after, issueComment()],
   release: ['release', 'refs/tags/v1.0.0', SHA.after, {}],
 } as const;
+
+/** `schedule` is no webhook; a review, a release and a comment are read for what they share with the others. */
+const NOT_PUBLISHED = ['schedule', 'review', 'release', 'target'];
+
+describe('the payloads of these tests', () => {
+  const checked = Object.entries(events).filter(([name]) => !NOT_PUBLISHED.includes(name));
+
+  test.each(checked)('are as GitHub publishes them: %s', (_name, [event, , , payload]) => {
+    expect(webhookProblems(event, payload)).toEqual([]);
+  });
+
+  test('are found to differ where a field is missing or of another kind', () => {
+    const { before: _, ...without } = pushes.ordinary();
+    expect(webhookProblems('push', without)).toEqual([expect.stringContaining('before')]);
+    expect(webhookProblems('push', { ...pushes.ordinary(), forced: 'no' })).not.toEqual([]);
+  });
+});
 
 function read(name: keyof typeof events, inputs: Partial<EventInputs> = {}): EventContext {
   const [event, ref, sha, payload] = events[name];
@@ -78,6 +97,7 @@ describe('readEvent without a mode', () => {
     ['fromFork', 'plan', mergeBase, SHA.head, false],
     ['fromGoneFork', 'plan', mergeBase, SHA.head, false],
     ['push', 'apply', recordOrBefore, SHA.after, true],
+    ['several', 'apply', recordOrBefore, SHA.after, true],
     ['forced', 'apply', recordOrBefore, SHA.after, true],
     ['newMain', 'apply', record, SHA.after, true],
     ['otherBranch', 'plan', { kind: 'sha', sha: SHA.before }, SHA.after, false],

@@ -5,11 +5,11 @@ import type { Fleet } from './fleet/fleet.js';
 import { ParseCache } from './fleet/inventory/parse-cache.js';
 import { type ReadOptions, readInventory, wantedEntries } from './fleet/inventory/read.js';
 import type { LayoutInputs } from './fleet/layout.js';
+import { type MovedBase, movedBase } from './fleet/moved-base.js';
 import { isNeeded } from './fleet/variables.js';
 import type { BaseSpec, HeadSpec } from './github/events.js';
 import type { Logger } from './log.js';
 import { type Base, NO_BASE } from './plan/prepare.js';
-import type { MovedBase } from './report/run.js';
 import type { Repository } from './repository/repository.js';
 import type { Snapshot } from './repository/snapshot.js';
 import { CommitError } from './repository/source.js';
@@ -79,7 +79,7 @@ export async function readFleets(
       return { ...NO_BASE, unreadable: error.message };
     }
   };
-  const together = (declared: Declared, base: Base, movedBase: MovedBase | null = null): Fleets => {
+  const together = (declared: Declared, base: Base, moved: MovedBase | null = null): Fleets => {
     const vanished =
       settings.layout === 'auto' && base.fleet !== null && vanishedIntoGroups(declared.fleet, base.fleet);
     const fleet = vanished ? declared.as('ordered') : declared.fleet;
@@ -95,7 +95,13 @@ export async function readFleets(
       read.set(commit, known);
       return known;
     };
-    return { head: fleet, base, movedBase, explained: settings.mode === 'explain' ? declared.explained() : null, at };
+    return {
+      head: fleet,
+      base,
+      movedBase: moved,
+      explained: settings.mode === 'explain' ? declared.explained() : null,
+      at,
+    };
   };
 
   if (found.commit === null || found.commit === headCommit) {
@@ -132,19 +138,6 @@ async function snapshots(
     if (!(error instanceof CommitError) || error.commit !== tip) throw error;
     return repository.snapshot([head, base], wanted);
   }
-}
-
-/** The inventory files that differ between the merge base and the tip of the base branch. */
-function movedBase(
-  branch: string,
-  mergeBase: Snapshot,
-  tip: Snapshot | null,
-  wanted: (entries: Snapshot['entries']) => readonly string[],
-): MovedBase | null {
-  if (tip === null) return null;
-  const paths = [...new Set([...wanted(mergeBase.entries), ...wanted(tip.entries)])];
-  const files = paths.filter((path) => mergeBase.entries.get(path)?.oid !== tip.entries.get(path)?.oid).sort();
-  return files.length === 0 ? null : { branch, mergeBase: mergeBase.commit, tip: tip.commit, files };
 }
 
 /** What one commit declares, and the means to read it in another way. */

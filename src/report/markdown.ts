@@ -1,3 +1,4 @@
+import type { MovedBase } from '../fleet/moved-base.js';
 import type { ClusterPlan, Plan } from '../plan/plan.js';
 import type { Note, NoteCode } from '../plan/step.js';
 import {
@@ -12,7 +13,7 @@ import {
 } from './budget.js';
 import { code, prose, proseLines } from './escape.js';
 import { count, countKinds, progressOf, title } from './result.js';
-import type { Failure, MovedBase, RunReport } from './run.js';
+import type { Failure, RunReport } from './run.js';
 import { changeTable, stepTable, type Table } from './tables.js';
 
 /** What a check run shows: the three fields of its `output`. */

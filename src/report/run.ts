@@ -1,4 +1,5 @@
 import type { Explanation } from '../fleet/explain.js';
+import type { MovedBase } from '../fleet/moved-base.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepState } from '../plan/step.js';
 
@@ -41,15 +42,4 @@ export interface Failure {
   readonly reason: string;
   /** What state the run left and what to do next; null when there is nothing to add. */
   readonly advice: string | null;
-}
-
-/** The base branch of a pull request has gone on, and changed files that the inventory is read from. */
-export interface MovedBase {
-  readonly branch: string;
-  /** The commit that the plan compares with. */
-  readonly mergeBase: string;
-  /** The branch's commit when the event happened. */
-  readonly tip: string;
-  /** Paths from the repository root, sorted; at least one. */
-  readonly files: readonly string[];
 }

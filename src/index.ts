@@ -97,6 +97,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
           io.saveState(STATE_SECRETS, JSON.stringify(secretFiles));
         },
         mergeBaseLookup: api === null ? null : mergeBaseLookup(api),
+        shownPlan: api === null ? null : (commit, branch) => reporter.shownPlan(api, commit, branch),
         progress: (report) => reporter.progress(report),
       });
       verdict = await reporter.finish(outcome);

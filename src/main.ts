@@ -4,6 +4,7 @@ import { messageOf, UserError } from './errors.js';
 import { type Explanation, explainHost } from './fleet/explain.js';
 import type { Cluster, Host } from './fleet/fleet.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
+import type { ShownPlanLookup } from './github/reviewed.js';
 import { readPrivateKeys } from './hosts/private-key.js';
 import { judgeCluster } from './judge.js';
 import type { Logger } from './log.js';
@@ -17,6 +18,7 @@ import type { StepState } from './plan/step.js';
 import { type Fleets, readFleets } from './read-fleets.js';
 import type { Failure, RunReport } from './report/run.js';
 import { type MergeBaseLookup, openRepository, type Repository } from './repository/repository.js';
+import { Review } from './review.js';
 import { createRunHands, type RunHands } from './run-hands.js';
 import type { Settings } from './settings.js';
 
@@ -36,6 +38,8 @@ export interface Io {
   /** Told the paths of secret files before they are made, and of temporary folders: the post step removes what is left. */
   readonly onSecretFiles: (paths: readonly string[]) => void;
   readonly mergeBaseLookup: MergeBaseLookup | null;
+  /** The plan that the pull request showed which brought a commit to a branch; null without GitHub. */
+  readonly shownPlan: ((commit: string, branch: string) => Promise<ShownPlanLookup>) | null;
   /** Shown what an apply has done so far. */
   readonly progress: (report: RunReport) => void;
 }
@@ -117,7 +121,8 @@ async function act(run: Act): Promise<RunOutcome> {
   const limit = pLimit(settings.parallelism);
   const { clock, signal } = io;
   const look = { hands: hands.hands, cluster: hands.cluster, limit, clock };
-  const judge = (input: PlanInput): Promise<Judged> =>
+  const review = context.mode === 'apply' ? reviewOf(run) : null;
+  const judgeAlone = (input: PlanInput): Promise<Judged> =>
     judgeCluster(input, {
       repository: run.repository,
       fleets,
@@ -128,14 +133,23 @@ async function act(run: Act): Promise<RunOutcome> {
       askForRecord: (of) => askForRecord(of, look),
       ownNode: (of, observed) => hands.cluster.ownNode(spokesmen({ desired: of.desired, observed, intent }, null)),
     });
+  const judge = async (input: PlanInput): Promise<Judged> => {
+    const judged = await judgeAlone(input);
+    return review?.again(judged) ?? judged;
+  };
   const options: ApplyOptions = { ...look, signal, judge, sleep: hands.sleep, stepSeconds: settings.stepTimeout };
   const plan = (clusters: readonly ClusterPlan[]): Plan => planOf(fleets, context.mode, clusters, true);
   const planned = ({ input, observed, intent: own }: Judged): ClusterPlan => makePlan(input, observed, own);
 
-  const judged = await Promise.all(declared.map(judge));
+  const seen = await Promise.all(declared.map(judge));
+  const judged = (await review?.first(seen)) ?? seen;
   if (!writes) {
     const { movedBase } = fleets;
-    return outcome(plan(judged.map(planned)), settings, { cancelled: signal.aborted, movedBase });
+    return outcome(plan(judged.map(planned)), settings, {
+      cancelled: signal.aborted,
+      movedBase,
+      review: review?.report ?? null,
+    });
   }
   const clusters: ClusterPlan[] = [];
   const failures: StepFailure[] = [];
@@ -146,19 +160,41 @@ async function act(run: Act): Promise<RunOutcome> {
     const fresh = index === 0 || signal.aborted ? first : await judge(declared[index] as PlanInput);
     const applied = await applyCluster(fresh, options, states, (current) => {
       const shown = plan([...clusters, current, ...later.slice(index)]);
-      io.progress({ ...outcome(shown, settings, { states }), result: null });
+      io.progress({ ...outcome(shown, settings, { states, review: review?.report ?? null }), result: null });
     });
     clusters.push(applied.plan);
     failures.push(...applied.failures);
   }
   return outcome(plan(clusters), settings, {
     states,
+    review: review?.report ?? null,
     failure: failures.length === 0 ? null : failureOf(failures),
     failures: failures.map(({ step, message }) => ({
       step: step === null ? 'the run' : `${step.action} ${step.host}`,
       reason: message,
     })),
     cancelled: signal.aborted,
+  });
+}
+
+/** Compares an apply with the plan that its pull request showed. */
+function reviewOf({ fleets, repository, settings, context, io }: Act): Review {
+  const { fleetBranch } = context;
+  const { shownPlan, logger } = io;
+  // What is read a second time is not told a second time.
+  const quiet: Logger = { ...logger, info: logger.debug, warning: logger.debug };
+  return new Review({
+    required: settings.requireReviewedPlan,
+    lookup:
+      shownPlan === null || fleetBranch === null || !context.repository.isOwn
+        ? null
+        : () => shownPlan(fleets.head.commit, fleetBranch),
+    read: (head, base) => {
+      const from = base === null ? ({ kind: 'none' } as const) : ({ kind: 'sha', sha: base } as const);
+      return readFleets(repository, { kind: 'sha', sha: head }, from, settings, quiet, io.mask);
+    },
+    isAncestor: repository.isAncestor,
+    guardsVersion: io.guardsVersion,
   });
 }
 

@@ -3,6 +3,7 @@ import type { GitHubApi } from './github/api.js';
 import { type CheckRun, type CheckRunState, externalId, openCheckRun, postCheckRun } from './github/check-run.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
 import { annotateLines, type OutputPort, type Outputs, writeJobSummary, writeOutputs } from './github/outputs.js';
+import { findShownPlan, type ShownPlanLookup } from './github/reviewed.js';
 import type { Logger } from './log.js';
 import type { RunOutcome } from './main.js';
 import { annotationsOf } from './report/annotations.js';
@@ -47,6 +48,12 @@ export class Reporter {
     if (this.#checkRun !== null) this.#options.onCheckRun(this.#checkRun.state);
     // The signal came while the check run was made.
     if (this.#cancelled) await this.#closeAsCancelled();
+  }
+
+  /** What the pull request showed that brought a commit: of the app that made this run's own check run. */
+  shownPlan(api: GitHubApi, commit: string, branch: string): Promise<ShownPlanLookup> {
+    const [owner = '', repo = ''] = this.#context?.repository.own?.split('/') ?? [];
+    return findShownPlan(api, { owner, repo, commit, branch, app: this.#checkRun?.app ?? null });
   }
 
   progress(report: RunReport): void {

@@ -40,6 +40,7 @@ export interface Settings {
   readonly parallelism: number;
   readonly forceUnreachable: boolean;
   readonly allowRollback: boolean;
+  readonly requireReviewedPlan: boolean;
   readonly dryRun: boolean;
   readonly installGuards: 'auto' | 'always' | 'never';
 }
@@ -113,11 +114,11 @@ export function readSettings(read: (name: string) => string): Settings {
     parallelism: wholeNumber('parallelism', text('parallelism'), 20, 1, 200),
     forceUnreachable: boolean('force-unreachable', false),
     allowRollback: boolean('allow-rollback', false),
+    requireReviewedPlan: boolean('require-reviewed-plan', false),
     dryRun: boolean('dry-run', false),
     installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
   };
 
-  notYet('require-reviewed-plan', boolean('require-reviewed-plan', false), 'comparing with the reviewed plan');
   notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
 
   checkLayout(settings);

@@ -47,9 +47,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   settings: ['fleet', 'plan'],
   'read-fleets': ['fleet', 'plan', 'repository', 'github'],
   'run-hands': ['apply', 'cluster', 'hosts', 'plan', 'fleet'],
+  review: ['apply', 'fleet', 'plan', 'github', 'report'],
   main: [
     'judge',
     'apply',
+    'review',
     'cluster',
     'hosts',
     'plan',

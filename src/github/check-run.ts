@@ -40,6 +40,8 @@ export interface CheckRun {
   readonly state: CheckRunState;
   /** Its page. */
   readonly url: string;
+  /** The id of the app that made it: that of the token. Null where GitHub does not say. */
+  readonly app: number | null;
   /**
    * Shows how far the run is. Returns at once and never throws: reports that follow each other faster than the interval
    * are one, the last, and `render` is called only for a report that is sent.
@@ -70,7 +72,7 @@ export function externalId(
  */
 export async function openCheckRun(options: CheckRunOptions, output: RenderedReport): Promise<CheckRun | null> {
   const created = await create(options, [{ ...beginning(options), status: 'in_progress', output: outputOf(output) }]);
-  return created === null ? null : new OpenCheckRun(options, created.state, created.url);
+  return created === null ? null : new OpenCheckRun(options, created);
 }
 
 /** Creates a check run that is finished already, in one call where its annotations fit into it. Null as above. */
@@ -80,7 +82,7 @@ export async function postCheckRun(options: CheckRunOptions, final: FinalReport)
   const bodies = outputsOf(final.output, first).map((output) => ({ ...beginning(options), ...ends, output }));
   const created = await create(options, bodies);
   if (created === null) return null;
-  const run = new OpenCheckRun(options, created.state, created.url);
+  const run = new OpenCheckRun(options, created);
   await run.annotate(final.output, first.length, others);
   return run;
 }
@@ -124,6 +126,7 @@ export async function closeLeftOver(state: CheckRunState, api: GitHubApi, logger
 class OpenCheckRun implements CheckRun {
   readonly state: CheckRunState;
   readonly url: string;
+  readonly app: number | null;
   readonly #options: CheckRunOptions;
   readonly #clock: Clock;
   /** No further report of progress starts. */
@@ -137,12 +140,13 @@ class OpenCheckRun implements CheckRun {
   #mute = false;
   #closed = false;
 
-  constructor(options: CheckRunOptions, state: CheckRunState, url: string) {
+  constructor(options: CheckRunOptions, { state, url, app }: Created) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#lastSent = this.#clock.now();
     this.state = state;
     this.url = url;
+    this.app = app;
   }
 
   progress(render: () => RenderedReport): void {
@@ -248,10 +252,13 @@ class OpenCheckRun implements CheckRun {
   }
 }
 
-async function create(
-  options: CheckRunOptions,
-  bodies: readonly object[],
-): Promise<{ state: CheckRunState; url: string } | null> {
+interface Created {
+  readonly state: CheckRunState;
+  readonly url: string;
+  readonly app: number | null;
+}
+
+async function create(options: CheckRunOptions, bodies: readonly object[]): Promise<Created | null> {
   const { api, owner, repo, logger } = options;
   const answer = await firstValid(bodies, logger, (body) =>
     api.request({
@@ -263,7 +270,14 @@ async function create(
   if (answer.kind === 'ok') {
     const id = member(answer.data, 'id');
     const url = member(answer.data, 'html_url');
-    if (typeof id === 'number') return { state: { owner, repo, id }, url: typeof url === 'string' ? url : '' };
+    const app = member(member(answer.data, 'app'), 'id');
+    if (typeof id === 'number') {
+      return {
+        state: { owner, repo, id },
+        url: typeof url === 'string' ? url : '',
+        app: typeof app === 'number' ? app : null,
+      };
+    }
   }
   logger.notice(`There is no check run, the job summary has the whole report. ${explain(answer)}`);
   return null;

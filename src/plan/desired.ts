@@ -43,6 +43,8 @@ export interface Intent {
   readonly repository: string;
   /** How the head stands to the commit that was last started or completed. */
   readonly relation: Relation;
+  /** Why this is not the plan that was reviewed, where one is required; null or left out: it is, or none is required. */
+  readonly planDiffers?: string | null;
   /** The node that this run itself sits on (rule 11); null: on none of the cluster, or not known. */
   readonly runsOn: string | null;
 }

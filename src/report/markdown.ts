@@ -13,7 +13,7 @@ import {
 } from './budget.js';
 import { code, prose, proseLines } from './escape.js';
 import { count, countKinds, progressOf, title } from './result.js';
-import type { Failure, RunReport } from './run.js';
+import type { Failure, ReviewReport, RunReport } from './run.js';
 import { changeTable, stepTable, type Table } from './tables.js';
 
 /** What a check run shows: the three fields of its `output`. */
@@ -90,6 +90,7 @@ function overview(report: RunReport, extras: ReportExtras): Section[] {
       ...(plan.clusters.length > 1 ? [clusterTable(plan)] : []),
       paragraph(...compared(plan, extras)),
       ...(report.movedBase ? [moved(report.movedBase)] : []),
+      ...(report.review ? reviewed(report.review) : []),
     ],
   ];
 }
@@ -166,6 +167,33 @@ function moved({ branch, mergeBase, tip, files }: MovedBase): Paragraph {
     `**The base branch has gone on.** The plan compares with ${code(mergeBase)}, and ${code(branch)} at ${code(tip)} has since changed ${named}${more}. Bring the branch up to date to see what the merge will do.`,
     '',
   );
+}
+
+/** How what is applied compares with what a reviewer saw. */
+function reviewed({ pullRequest, head, why, differences, unseen }: ReviewReport): Part[] {
+  const parts: Part[] = [];
+  if (why !== null) parts.push(paragraph(`**No reviewed plan.** ${proseLines(why)}`, ''));
+  else if (differences.length === 0) {
+    const at = head === null ? '' : ` at ${code(head)}`;
+    parts.push(paragraph(`This is the plan that pull request ${code(`${pullRequest}`)} showed${at}.`, ''));
+  } else {
+    const rows = differences.map(({ cluster, what }) => `- ${code(cluster)}: ${prose(what)}`);
+    const heading = `Not as in the reviewed plan: ${differences.length}`;
+    parts.push(listOf(rows, heading, ['difference', 'differences'], RANKS.stops));
+  }
+  const steps = unseen.flatMap(({ cluster, steps }) => {
+    const actions = new Map<string, string[]>();
+    for (const { action, host } of steps) actions.set(action, [...(actions.get(action) ?? []), host]);
+    return [...actions].map(([action, hosts]) => {
+      const named = hosts.slice(0, FINDING_NAMES).map(code).join(', ');
+      const more = hosts.length > FINDING_NAMES ? ` and ${hosts.length - FINDING_NAMES} more` : '';
+      return `- ${code(cluster)}: ${code(action)} on ${named}${more}`;
+    });
+  });
+  if (steps.length > 0) {
+    parts.push(listOf(steps, 'Not visible in review, because only the hosts show it', ['row', 'rows'], RANKS.notes));
+  }
+  return parts;
 }
 
 function details(report: RunReport, names: number): Section[] {

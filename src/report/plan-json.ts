@@ -110,7 +110,8 @@ export function planToJson(plan: Plan): PlanJson {
 
 /**
  * What a reviewer decides on, as canonical JSON (no white space, keys sorted): per cluster its name, validity,
- * controller, bootstrap host, servers, and changes without their causes. Its SHA-256 is the hash that a report shows
+ * controller, bootstrap host, servers, and changes without their causes. Changes that only the observed fleet needs
+ * (`repaired`) are left out: a plan that looked and one that did not decide the same. Its SHA-256 is the hash that a report shows
  * and that a push is compared with; it says nothing of steps, which only the observed fleet may need.
  */
 export function canonicalDecisions(plan: Plan): string {
@@ -122,7 +123,9 @@ export function canonicalDecisions(plan: Plan): string {
       controller,
       bootstrap,
       servers,
-      changes: changes.map(({ host, kind, role, joinUrl }) => ({ host, kind, role, joinUrl })),
+      changes: changes
+        .filter(({ kind }) => kind !== 'repaired')
+        .map(({ host, kind, role, joinUrl }) => ({ host, kind, role, joinUrl })),
     }));
   return canonicalJson(decisions);
 }

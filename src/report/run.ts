@@ -1,7 +1,8 @@
 import type { Explanation } from '../fleet/explain.js';
 import type { MovedBase } from '../fleet/moved-base.js';
 import type { Plan } from '../plan/plan.js';
-import type { StepState } from '../plan/step.js';
+import type { Difference } from '../plan/reviewed.js';
+import type { PlannedStep, StepState } from '../plan/step.js';
 
 export const RESULTS = ['failed', 'refused', 'drifted', 'applied', 'planned', 'unchanged'] as const;
 
@@ -24,6 +25,8 @@ export interface RunReport {
   readonly cancelled: boolean;
   /** A pull request whose base branch changed the inventory's files since the merge base. */
   readonly movedBase?: MovedBase | null;
+  /** How what is applied compares with the plan that was reviewed; left out where nothing was compared. */
+  readonly review?: ReviewReport | null;
   /** What mode explain was asked for; then it is shown instead of the plan. */
   readonly explanation?: Explanation;
 }
@@ -42,4 +45,17 @@ export interface Failure {
   readonly reason: string;
   /** What state the run left and what to do next; null when there is nothing to add. */
   readonly advice: string | null;
+}
+
+/** The plan that the pull request showed, beside what is applied. */
+export interface ReviewReport {
+  /** Null for a direct push, and where GitHub does not say. */
+  readonly pullRequest: number | null;
+  /** The commit whose plan was reviewed; null where there is none. */
+  readonly head: string | null;
+  /** Why there is no reviewed plan to compare with, as sentences; null where there is one. */
+  readonly why: string | null;
+  readonly differences: readonly Difference[];
+  /** Steps that only the observed fleet needs, by cluster; never a difference. */
+  readonly unseen: readonly { readonly cluster: string; readonly steps: readonly PlannedStep[] }[];
 }

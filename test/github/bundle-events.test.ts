@@ -1,45 +1,28 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { PlanJson } from '../../src/report/plan-json.js';
-import { type ActionResult, type RunActionOptions, runAction } from '../helpers/action.js';
-import {
-  type ActionEvent,
-  dispatchEvent,
-  mergeGroupEvent,
-  pullRequestEvent,
-  pushEvent,
-  scheduleEvent,
-} from '../helpers/events.js';
-import { type GitRepository, GitServer } from '../helpers/git-server.js';
+import type { ActionResult } from '../helpers/action.js';
+import { dispatchEvent, mergeGroupEvent, pullRequestEvent, pushEvent, scheduleEvent } from '../helpers/events.js';
 import { GitHubServer } from '../helpers/github-server.js';
-import { expectValidPlan } from '../helpers/plan-schema.js';
+import { expectAgreement, inventory, KNOWN_HOSTS, planOf, UnreachableFleet } from '../helpers/unreachable-fleet.js';
 
 // Every row of the table of events, through the bundle, against GitHub's API as it describes itself. No host is there:
 // whatever is contacted refuses the connection.
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** An inventory of hosts that nobody answers for. */
-const inventory = (hosts: readonly string[], controller = false): string =>
-  [
-    'github_runner_cluster:',
-    `  vars: { github_runner_cluster_controller: ${controller}, ansible_port: 1 }`,
-    '  hosts:',
-    ...hosts.map((host, index) => `    ${host}: { ansible_host: 127.0.1.${index + 1} }`),
-    '',
-  ].join('\n');
 const THREE = ['node1', 'node2', 'node3'];
 const FOUR = [...THREE, 'node4'];
 
-let git: GitServer;
-let repository: GitRepository;
+let fleet: UnreachableFleet;
+let git: UnreachableFleet['git'];
 let github: GitHubServer;
 let enterprise: GitHubServer;
 /** main: one, two (a README), three (the inventory). change: from one. */
 const sha = { one: '', change: '', two: '', three: '', orphan: '', invalid: '' };
 
 beforeAll(async () => {
-  git = await GitServer.start({ tokens: ['full-token', 'read-token'] });
-  repository = await git.createRepository('octo/fleet');
+  fleet = await UnreachableFleet.create();
+  ({ git, github } = fleet);
+  const { repository } = fleet;
   sha.one = await repository.commit({ 'inventory.yml': inventory(THREE) });
   sha.change = await repository.commit({ 'inventory.yml': inventory(FOUR) }, { branch: 'change', from: sha.one });
   sha.two = await repository.commit({ 'README.md': 'later\n' });
@@ -54,55 +37,31 @@ beforeAll(async () => {
   // A commit that no branch has: what `before` names once a branch was forced.
   sha.orphan = await repository.commit({ 'inventory.yml': inventory(THREE, true) }, { branch: 'orphan', from: null });
   await repository.deleteBranch('orphan');
-  github = await GitHubServer.start();
   enterprise = await GitHubServer.start({ prefix: '/api/v3' });
-  for (const server of [github, enterprise]) server.addRepository('octo/fleet', { gitDir: repository.dir });
+  enterprise.addRepository('octo/fleet', { gitDir: repository.dir });
 });
 afterAll(async () => {
-  await Promise.all([git.close(), github.close(), enterprise.close()]);
+  await Promise.all([fleet.close(), enterprise.close()]);
 });
 beforeEach(() => {
   github.reset();
   enterprise.reset();
 });
 
-const KNOWN_HOSTS = { 'ssh-known-hosts': 'node1 ssh-ed25519 AAAA' };
-
-async function run(event: ActionEvent, options: Omit<RunActionOptions, 'event'> = {}): Promise<ActionResult> {
-  const result = await runAction({ serverUrl: git.url, apiUrl: github.url, ...options, event });
-  expect(github.violations).toEqual([]);
+const run = async (...given: Parameters<UnreachableFleet['run']>): Promise<ActionResult> => {
+  const result = await fleet.run(...given);
   expect(enterprise.violations).toEqual([]);
-  expect(result.post?.exitCode, result.post?.log).toBe(0);
   return result;
-}
-
-function planOf({ outputs }: ActionResult): PlanJson {
-  const json = JSON.parse(outputs.plan ?? '') as PlanJson;
-  expectValidPlan(json);
-  return json;
-}
-
-/** What was asked of GitHub, in order, commits by their first letters. */
-const calls = (server = github): string[] =>
-  server.requests.map(
-    ({ method, path }) => `${method} ${path.replace('/repos/octo/fleet', '').replace(/\d{4,}$/, 'ID')}`,
-  );
+};
+const calls = (): string[] => fleet.calls();
 const compare = (from: string, to: string): string => `GET /compare/${from}...${to}`;
-
-/** What GitHub counts as failed is what the job counts as failed. */
-function expectAgreement(result: ActionResult, conclusion: 'success' | 'failure'): void {
-  expect(result.exitCode, result.log).toBe(conclusion === 'success' ? 0 : 1);
-  for (const { conclusion: said, status } of github.checkRuns) {
-    expect([status, said]).toEqual(['completed', conclusion]);
-  }
-}
 
 describe('a pull request', () => {
   const facts = () => ({ headSha: sha.change, baseSha: sha.two });
 
   test.each(['opened', 'synchronize', 'reopened'] as const)('that was %s is planned at its head', async (action) => {
     const result = await run(pullRequestEvent({ ...facts(), action }));
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(calls()).toEqual([compare(sha.two, sha.change), 'POST /check-runs']);
     const json = planOf(result);
     expect(json).toMatchObject({ mode: 'plan', base: sha.one, head: sha.change, observed: false });
@@ -123,7 +82,7 @@ describe('a pull request', () => {
 
   test('says that the base branch has changed the inventory since, and names both commits and the files', async () => {
     const result = await run(pullRequestEvent({ ...facts(), baseSha: sha.three }));
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ base: sha.one, head: sha.change });
     const sentence = `The plan compares with \`${sha.one}\`, and \`main\` at \`${sha.three}\` has since changed \`group_vars/all.yml\`, \`inventory.yml\`.`;
     expect(github.checkRuns[0]?.summary).toContain(sentence);
@@ -132,7 +91,7 @@ describe('a pull request', () => {
 
   test('whose base branch was forced to a commit that nobody has is planned all the same', async () => {
     const result = await run(pullRequestEvent({ ...facts(), baseSha: 'f'.repeat(40) }));
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     const [cluster] = planOf(result).clusters;
     expect(cluster?.base).toBeNull();
     expect(cluster?.notes.map(({ code }) => code)).toContain('base-unreadable');
@@ -147,7 +106,7 @@ describe('a pull request', () => {
     const options = { token: 'read-token', inputs: { observe: 'true', ...KNOWN_HOSTS } };
     const fork = 'headRepository' in more;
     const result = await run(pullRequestEvent({ ...facts(), ...more }), fork ? options : { token: 'read-token' });
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ base: sha.one, head: sha.change, observed: false });
     expect(github.checkRuns).toEqual([]);
     expect(github.requests.at(-1)).toMatchObject({ method: 'POST', status: 403 });
@@ -176,7 +135,7 @@ describe('a pull request', () => {
     expect(without.outputs['failure-reason']).toContain('pull_request_target');
     expect(github.requests).toEqual([]);
     const result = await run(event, { inputs: { mode: 'plan', observe: 'true', ...KNOWN_HOSTS } });
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ base: sha.one, head: sha.change, observed: false });
     expect(github.checkRuns).toMatchObject([{ headSha: sha.change }]);
   });
@@ -186,7 +145,7 @@ describe('a pull request', () => {
       github.reset();
       const host: Record<string, string> = mode === 'rejoin' ? { host: 'node1' } : {};
       const result = await run(pullRequestEvent({ ...facts(), target }), { inputs: { mode, ...host, ...KNOWN_HOSTS } });
-      expectAgreement(result, 'failure');
+      expectAgreement(github, result, 'failure');
       expect(result.outputs).toMatchObject({ result: 'refused', changed: 'false' });
       expect(planOf(result).clusters[0]?.refusals).toMatchObject([{ code: 'not-fleet-branch' }]);
       expect(calls()).toEqual(['POST /check-runs']);
@@ -196,7 +155,7 @@ describe('a pull request', () => {
 
   test('whose inventory is invalid fails its check with the problem on its line', async () => {
     const result = await run(pullRequestEvent({ ...facts(), headSha: sha.invalid }));
-    expectAgreement(result, 'failure');
+    expectAgreement(github, result, 'failure');
     expect(result.outputs.result).toBe('refused');
     expect(github.checkRuns[0]).toMatchObject({
       headSha: sha.invalid,
@@ -229,7 +188,7 @@ describe('a push', () => {
   ])('%s is applied at what it brought', async (_what, event, base) => {
     const { sha: head } = event();
     const result = await run(event(), { inputs });
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     const json = planOf(result);
     expect(json).toMatchObject({ mode: 'apply', head, base: base() });
     expect(calls()[0]).toBe('POST /check-runs');
@@ -257,7 +216,7 @@ describe('a push', () => {
     ],
   ])('%s is planned, and its check run stands on the commit', async (_what, event, base) => {
     const result = await run(event());
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ mode: 'plan', head: sha.change, base: base(), observed: false });
     expect(calls()).toEqual(['POST /check-runs']);
     expect(github.checkRuns).toMatchObject([{ name: 'fleet-role plan', headSha: sha.change }]);
@@ -274,7 +233,7 @@ describe('a push', () => {
 describe('other events', () => {
   test('a merge group is planned at the commit of the group', async () => {
     const result = await run(mergeGroupEvent({ headSha: sha.change, baseSha: sha.one }));
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ mode: 'plan', head: sha.change, base: null });
     expect(github.checkRuns).toMatchObject([{ headSha: sha.change, name: 'fleet-role plan' }]);
   });
@@ -285,7 +244,7 @@ describe('other events', () => {
     ['with inputs of its own', { host: 'node1', reason: 'a `text` that nobody reads' }],
   ])('a dispatch %s is planned, its own inputs are not ours', async (_what, inputs) => {
     const result = await run(dispatchEvent({ sha: sha.two, inputs }));
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ mode: 'plan', head: sha.two, base: null });
     expect(github.checkRuns).toMatchObject([{ headSha: sha.two }]);
   });
@@ -293,7 +252,7 @@ describe('other events', () => {
   test('a dispatch may not apply another branch', async () => {
     const event = dispatchEvent({ sha: sha.change, ref: 'refs/heads/change' });
     const result = await run(event, { inputs: { mode: 'apply', ...KNOWN_HOSTS } });
-    expectAgreement(result, 'failure');
+    expectAgreement(github, result, 'failure');
     expect(planOf(result).clusters[0]?.refusals).toMatchObject([{ code: 'not-fleet-branch' }]);
   });
 
@@ -303,7 +262,7 @@ describe('other events', () => {
       GITHUB_WORKFLOW: 'caller',
     };
     const result = await run(pullRequestEvent({ headSha: sha.change, baseSha: sha.two }), { env: caller });
-    expectAgreement(result, 'success');
+    expectAgreement(github, result, 'success');
     expect(planOf(result)).toMatchObject({ mode: 'plan', head: sha.change, base: sha.one });
   });
 
@@ -349,7 +308,7 @@ describe('elsewhere', () => {
     const result = await run(pushEvent({ before: sha.one, after: sha.two }), {
       inputs: { repository: 'octo/hosts', mode: 'plan' },
     });
-    expectAgreement(result, 'failure');
+    expectAgreement(github, result, 'failure');
     expect(planOf(result)).toMatchObject({ head, base: null });
     expect(github.checkRuns).toMatchObject([{ headSha: sha.two, repository: 'octo/fleet', annotations: [] }]);
     expect(result.annotations.filter(({ file }) => file !== null)).toEqual([]);
@@ -359,7 +318,9 @@ describe('elsewhere', () => {
   test('Enterprise Server is asked below its own address and nowhere else', async () => {
     const result = await run(pullRequestEvent({ headSha: sha.change, baseSha: sha.two }), { apiUrl: enterprise.url });
     expect(result.exitCode, result.log).toBe(0);
-    expect(calls(enterprise)).toEqual([compare(sha.two, sha.change), 'POST /check-runs']);
+    expect(
+      enterprise.requests.map(({ method, path }) => `${method} ${path.slice('/repos/octo/fleet'.length)}`),
+    ).toEqual([compare(sha.two, sha.change), 'POST /check-runs']);
     expect(enterprise.checkRuns).toMatchObject([
       { headSha: sha.change, detailsUrl: `${git.url}/octo/fleet/actions/runs/4711/attempts/1`, conclusion: 'success' },
     ]);

@@ -284,12 +284,13 @@ function merge(run: WorldCheckRun, body: Json): void {
 function listCheckRuns(c: Call): Answer {
   const sha = resolve(c.repository, c.parameters.ref ?? '');
   if (sha === null) return { status: 422, body: { message: `No commit found for SHA: ${c.parameters.ref}` } };
-  const [name, status] = [c.query.get('check_name'), c.query.get('status')];
+  const [name, status, app] = [c.query.get('check_name'), c.query.get('status'), c.query.get('app_id')];
   let found = c.world.checkRuns.filter(
     (r) =>
       r.repository === c.repository.fullName &&
       r.headSha === sha &&
       (name === null || r.name === name) &&
+      (app === null || appOf(r.token).id === Number(app)) &&
       (status === null || r.status === status),
   );
   if (c.query.get('filter') !== 'all') {
@@ -463,8 +464,15 @@ function checkRunOf(run: WorldCheckRun): Json {
       annotations_count: run.annotations.length,
       annotations_url: `${run.url}/annotations`,
     },
-    app: { ...sample('integration'), id: 15_368, slug: 'github-actions', name: 'GitHub Actions' },
+    app: { ...sample('integration'), ...appOf(run.token) },
   };
+}
+
+/** Tokens of jobs are GitHub's own app; one that is called `app-…` is that of another app. */
+function appOf(token: string): { id: number; slug: string; name: string } {
+  return token.startsWith('app-')
+    ? { id: 4_711, slug: 'another-app', name: 'Another App' }
+    : { id: 15_368, slug: 'github-actions', name: 'GitHub Actions' };
 }
 
 function commitOf(repository: WorldRepository, sha: string): Json {

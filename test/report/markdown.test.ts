@@ -3,7 +3,7 @@ import type { Plan } from '../../src/plan/plan.js';
 import { stepKey } from '../../src/plan/step.js';
 import { CHECK_RUN_FIELD_BUDGET, JOB_SUMMARY_BUDGET } from '../../src/report/budget.js';
 import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from '../../src/report/markdown.js';
-import type { RunReport } from '../../src/report/run.js';
+import type { ReviewReport, RunReport } from '../../src/report/run.js';
 import {
   BASE,
   changeOf,
@@ -245,6 +245,22 @@ describe('a report', () => {
     expect(whole(renderReport(reportOf(plan, { movedBase: null }), EXTRAS))).not.toContain('gone on');
   });
 
+  test('says how it compares with the plan that was reviewed, and what no review could show', () => {
+    const review = { pullRequest: 7, head: HEAD, why: null, differences: [], unseen: [] };
+    const shown = (more: Partial<ReviewReport>): string =>
+      renderReport(reportOf(plan, { review: { ...review, ...more } }), EXTRAS).summary;
+    expect(shown({})).toContain(`This is the plan that pull request \`7\` showed at \`${HEAD}\`.`);
+    const why = 'No pull request into main brought it: nobody reviewed a plan of it.';
+    expect(shown({ pullRequest: null, why })).toContain(`**No reviewed plan.** ${why}`);
+    const differs = shown({ differences: [{ cluster: CLUSTER, what: 'the controller is off', hosts: [] }] });
+    expect(differs).toContain(`**Not as in the reviewed plan: 1**\n\n- \`${CLUSTER}\`: the controller is off\n`);
+    expect(differs).not.toContain('This is the plan');
+    const steps = Array.from({ length: 12 }, (_, at) => stepOf(at + 1, `node${at}`));
+    const unseen = shown({ unseen: [{ cluster: CLUSTER, steps }] });
+    expect(unseen).toContain('**Not visible in review, because only the hosts show it**');
+    expect(unseen).toMatch(/- `github_runner_cluster`: `write-join-url` on `node0`, .*`node9` and 2 more\n/);
+  });
+
   test('says how many annotations had no room', () => {
     const { summary } = renderReport(reportOf(plan), { decisionsHash: null, annotationsLeftOut: 12 });
     expect(summary).toContain('12 more annotations had no room');
@@ -381,6 +397,13 @@ describe('a hostile inventory', () => {
         failure: { step: `drain ${text}`, reason: text, advice: text },
         failures: [1, 2].map(() => ({ step: `drain ${text}`, reason: text })),
         states: new Map([[stepKey(text, 1), 'running']]),
+        review: {
+          pullRequest: 7,
+          head: HEAD,
+          why: count === 1 ? text : null,
+          differences: Array.from({ length: count }, () => ({ cluster: text, what: text, hosts: [text] })),
+          unseen: [{ cluster: text, steps }],
+        },
         movedBase: { branch: text, mergeBase: BASE, tip: HEAD, files: [text, text] },
       });
     };

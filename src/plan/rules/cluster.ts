@@ -60,7 +60,13 @@ function recovery({ desired }: SeenWorld, why: string): string {
   return `No server of ${desired.cluster.name} answers with a quorum (${why}; rule 2). fleet-role changes nothing but what a fence held back. Start the servers that still have their datastore. Only when more than half of the voters are gone for good: on one server that is left, stop k3s, run k3s server --cluster-reset there (it keeps its data and forgets the other members), start it, and rejoin each other server with mode: rejoin; none of them may be started before that.`;
 }
 
+/** Input `require-reviewed-plan`: nothing is applied that the pull request did not show. */
+const asReviewed: ClusterRule = (world) => {
+  const { planDiffers } = world.intent;
+  return planDiffers == null ? [] : [{ code: 'plan-differs', message: planDiffers, hosts: [] }];
+};
+
 const NOBODY = { kind: 'known', value: null } as const;
 
 /** Every rule that stops a whole cluster before its first step, in the order in which its reasons are shown. */
-export const CLUSTER_RULES: readonly ClusterRule[] = [oneCluster, ownRecord, forwardOnly, lockable];
+export const CLUSTER_RULES: readonly ClusterRule[] = [oneCluster, ownRecord, forwardOnly, asReviewed, lockable];

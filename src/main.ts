@@ -182,7 +182,8 @@ function reviewOf({ fleets, repository, settings, context, io }: Act): Review {
   const { fleetBranch } = context;
   const { shownPlan, logger } = io;
   // What is read a second time is not told a second time.
-  const quiet: Logger = { ...logger, info: logger.debug, warning: logger.debug };
+  const debug: Logger['debug'] = (message) => logger.debug(message);
+  const quiet: Logger = { debug, info: debug, notice: debug, warning: debug, error: debug, group: (_, work) => work() };
   return new Review({
     required: settings.requireReviewedPlan,
     lookup:

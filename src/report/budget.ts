@@ -23,6 +23,10 @@ export const RUNNER_ANNOTATIONS_PER_LEVEL = 10;
 export const JOB_SUMMARY_LIMIT = 1_048_576;
 /** What we use of it; it stays below the 1 MB of a job's output as well. */
 export const JOB_SUMMARY_BUDGET = 1_000_000;
+/** Characters of an issue's body. Source: GitHub's answer to a longer one (`body is too long (maximum is 65536 characters)`). */
+export const ISSUE_BODY_LIMIT = 65_536;
+/** What we use of it. */
+export const ISSUE_BODY_BUDGET = 60_000;
 
 /** A piece of a report that is shown as a whole or not at all. */
 export interface Paragraph {

@@ -5,6 +5,7 @@ import {
   type Budget,
   CHECK_RUN_FIELD_BUDGET,
   fitToBudget,
+  ISSUE_BODY_BUDGET,
   JOB_SUMMARY_BUDGET,
   type Paragraph,
   type Part,
@@ -62,6 +63,16 @@ export function renderJobSummary(report: RunReport, extras: ReportExtras): strin
   const heading = paragraph(`## fleet-role ${report.plan.mode}`, '');
   const sections = [[heading], ...overview(report, extras), ...details(report, JOB_SUMMARY_NAMES)];
   return `${fitToBudget(sections, { bytes: JOB_SUMMARY_BUDGET - 1, elsewhere: 'the `plan` output' })}\n`;
+}
+
+/** The same content as an issue: its title, and its body within the limit of an issue. */
+export function renderIssue(report: RunReport): { readonly title: string; readonly body: string } {
+  const sections = [
+    ...overview(report, { decisionsHash: null, annotationsLeftOut: 0 }),
+    ...details(report, CHECK_RUN_NAMES),
+  ];
+  const budget: Budget = { bytes: ISSUE_BODY_BUDGET, elsewhere: 'the job summary of the run' };
+  return { title: title(report), body: fitToBudget(sections, budget) };
 }
 
 /** The report of a run that ended before there was a plan: bad input, a commit that cannot be had, our own error. */

@@ -53,6 +53,8 @@ export interface WorldIssue {
   body: string;
   state: 'open' | 'closed';
   labels: string[];
+  /** GitHub lists pull requests among the issues. */
+  readonly isPullRequest?: boolean;
   readonly comments: string[];
 }
 
@@ -523,6 +525,11 @@ function pullOf(pull: WorldPull): Json {
   };
 }
 
+const PULL_OF_ISSUE = Object.fromEntries([
+  ...['url', 'html_url', 'diff_url', 'patch_url'].map((name) => [name, 'https://github.com/octo/fleet/pull/2']),
+  ['merged_at', null],
+]);
+
 function issueOf(issue: WorldIssue): Json {
   return {
     ...sample('issue'),
@@ -531,6 +538,7 @@ function issueOf(issue: WorldIssue): Json {
     body: issue.body,
     state: issue.state,
     labels: issue.labels.map((name) => ({ name })),
+    ...(issue.isPullRequest === true ? { pull_request: PULL_OF_ISSUE } : {}),
     comments: issue.comments.length,
     html_url: `https://github.com/${issue.repository}/issues/${issue.number}`,
   };

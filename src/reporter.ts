@@ -139,7 +139,11 @@ export class Reporter {
 
   async #close(plan: RunReport['plan'] | null, final: Parameters<CheckRun['close']>[0]): Promise<string | null> {
     if (this.#checkRun !== null) {
-      if (!this.#cancelled && (await this.#checkRun.close(final))) this.#options.onCheckRun(null);
+      if (!this.#cancelled) {
+        const closed = await this.#checkRun.close(final);
+        const ended = { conclusion: final.conclusion, title: final.output.title };
+        this.#options.onCheckRun(closed ? null : { ...this.#checkRun.state, ended });
+      }
       return this.#checkRun.url;
     }
     const place = this.#place(plan);

@@ -1,5 +1,6 @@
 import type { Logger } from '../log.js';
 import { type Annotation, batchesOf } from '../report/annotations.js';
+import { prose } from '../report/escape.js';
 import type { RenderedReport } from '../report/markdown.js';
 import type { Verdict } from '../report/result.js';
 import { type ApiAnswer, type Clock, type GitHubApi, ONCE, type Patience, systemClock, URGENT } from './api.js';
@@ -33,6 +34,14 @@ export interface CheckRunState {
   readonly owner: string;
   readonly repo: string;
   readonly id: number;
+  /** What the run came to, where it ended and GitHub did not take it; left out for a run that was killed. */
+  readonly ended?: Ending;
+}
+
+export interface Ending {
+  readonly conclusion: Verdict['conclusion'];
+  /** One line. */
+  readonly title: string;
 }
 
 /** A check run that this run created; nothing else is ever changed. */
@@ -90,17 +99,17 @@ export async function postCheckRun(options: CheckRunOptions, final: FinalReport)
 /** The state from what was saved; null when it is none of ours. */
 export function readCheckRunState(text: string): CheckRunState | null {
   try {
-    const { owner, repo, id } = JSON.parse(text);
-    return typeof owner === 'string' && typeof repo === 'string' && Number.isSafeInteger(id)
-      ? { owner, repo, id }
-      : null;
+    const { owner, repo, id, ended } = JSON.parse(text);
+    if (typeof owner !== 'string' || typeof repo !== 'string' || !Number.isSafeInteger(id)) return null;
+    return { owner, repo, id, ...(isEnding(ended) ? { ended } : {}) };
   } catch {
     return null;
   }
 }
 
 /**
- * Closes a check run that a run left open, as cancelled: for the post step. Only one that is seen open: one that is
+ * Closes a check run that a run left open, for the post step: with what the run came to, so that the check says what the
+ * job says, or as cancelled where that is not known. Only one that is seen open: one that is
  * completed, or that GitHub does not show, stays as it is, for a conclusion must not be written over.
  * Never throws. True when it is closed in the end.
  */
@@ -112,15 +121,25 @@ export async function closeLeftOver(state: CheckRunState, api: GitHubApi, logger
     return false;
   }
   if (member(seen.data, 'status') === 'completed') return true;
-  const title = 'Cancelled: the run ended before it could report';
-  const summary = `**${title}.**\n\nWhat it left is not known. Run the same workflow again: it looks at every host afresh and goes on from what it finds.`;
+  const title = state.ended?.title ?? 'Cancelled: the run ended before it could report';
+  const rest =
+    state.ended === undefined
+      ? 'What it left is not known. Run the same workflow again: it looks at every host afresh and goes on from what it finds.'
+      : 'GitHub did not take the report when the run ended; the job summary has it.';
+  const summary = `**${prose(title)}**\n\n${rest}`;
+  const conclusion = state.ended?.conclusion ?? 'cancelled';
   const answer = await api.request({
     route: `PATCH ${ROUTE}/{check_run_id}`,
-    parameters: { ...parameters, status: 'completed', conclusion: 'cancelled', output: { title, summary } },
+    parameters: { ...parameters, status: 'completed', conclusion, output: { title, summary } },
   });
   if (answer.kind === 'ok') return true;
   logger.notice(`The check run ${state.id} stays in progress: ${answer.message}.`);
   return false;
+}
+
+function isEnding(value: unknown): value is Ending {
+  const conclusions: readonly unknown[] = ['success', 'failure', 'cancelled'] satisfies Verdict['conclusion'][];
+  return conclusions.includes(member(value, 'conclusion')) && typeof member(value, 'title') === 'string';
 }
 
 class OpenCheckRun implements CheckRun {

@@ -390,6 +390,27 @@ describe('the post step', () => {
     expect(server.violations).toEqual([]);
   });
 
+  test.each(['success', 'failure'] as const)(
+    'closes with %s where that is what the run came to',
+    async (conclusion) => {
+      const run = await openCheckRun(options(), OUTPUT);
+      const ended = { conclusion, title: 'Applied: 3 steps' };
+      const state = readCheckRunState(JSON.stringify({ ...run?.state, ended }));
+      if (state === null) throw new Error('the state was not read');
+      expect(await closeLeftOver(state, apiOf(), logger)).toBe(true);
+      expect(server.checkRuns[0]).toMatchObject({ status: 'completed', conclusion, title: ended.title });
+      expect(server.checkRuns[0]?.summary).toContain('the job summary has it');
+      expect(server.violations).toEqual([]);
+    },
+  );
+
+  test('takes no other ending than those of a run', () => {
+    const state = { owner: 'a', repo: 'b', id: 7 };
+    for (const ended of [{ conclusion: 'stale', title: 't' }, { conclusion: 'success' }, 'success', null]) {
+      expect(readCheckRunState(JSON.stringify({ ...state, ended }))).toEqual(state);
+    }
+  });
+
   test('leaves a completed one as it is', async () => {
     const run = await postCheckRun(options(), finalOf());
     if (run === null) throw new Error('no check run');

@@ -93,11 +93,16 @@ describe('what the post step is told of the check run', () => {
     expect(saved.at(-1)).toBeNull();
   });
 
-  test('stays where GitHub did not take the conclusion', async () => {
+  test('is what the run came to where GitHub did not take the conclusion', async () => {
     const { reporter, saved } = telling(() => ({ kind: 'refused', status: 403, message: 'No' }));
     await reporter.begin(CONTEXT, true);
     await reporter.finish(done);
-    expect(saved).toHaveLength(1);
+    expect(saved.at(-1)).toEqual({
+      owner: 'acme',
+      repo: 'fleet',
+      id: 7,
+      ended: { conclusion: 'success', title: expect.stringMatching(/\S/) },
+    });
   });
 });
 

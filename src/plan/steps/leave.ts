@@ -53,7 +53,10 @@ function isFenced({ desired, now }: HostView): boolean {
 function needsDrain(view: HostView): boolean {
   const { world, desired } = view;
   if (world.intent.drain === 'none' || !hasNode(view) || runningServices(view).length === 0) return false;
-  return !world.observed.run.done.some((step) => step.action === 'drain' && step.host === desired.host.name);
+  const own = world.observed.run.done.filter((step) => step.host === desired.host.name);
+  // A Node that came back after it was deleted takes work again.
+  const last = own.findLast((step) => step.action === 'drain' || step.action === 'delete-node');
+  return last?.action !== 'drain';
 }
 
 function hasNode({ world, desired }: HostView): boolean {

@@ -284,6 +284,8 @@ runtime_look() {
     say override absent
   elif same_text "$override_path" "$override"; then
     say override ours
+  elif same_text "$override_path" "$override_entrypoint"; then
+    say override ours-entrypoint
   else
     say override differs
   fi
@@ -398,7 +400,8 @@ remove_override() {
 # runtime_step ACTION SERVICE =VALUE
 runtime_step() {
   case $1 in
-    add-override) put "$override_path" 0644 "$override" ;;
+    # A value asks for the form that replaces the entrypoint as well.
+    add-override) if [ "$3" = = ]; then put "$override_path" 0644 "$override"; else put "$override_path" 0644 "$override_entrypoint"; fi ;;
     remove-override) remove_override ;;
     write-environment) write_environment "$3" ;;
     stop-service) step_stop "$2" ;;

@@ -63,7 +63,7 @@ absolute() {
 
 # read_data: the host and the steps, from standard input. Fails when the end is missing: then nothing is done.
 read_data() {
-  directory='' project='' context='' container_k3s='' container_agent='' override='' more_files='' steps=''
+  directory='' project='' context='' container_k3s='' container_agent='' override='' override_entrypoint='' more_files='' steps=''
   data_dir='' drop_in_k3s='' drop_in_agent=''
   guard_entrypoint='' guard_condition='' lock_seconds=30 docker_seconds=20 step_seconds=120
   seen_files='' seen_services='' complete=no
@@ -75,6 +75,7 @@ read_data() {
       container-k3s) decode "$first" && container_k3s=$decoded ;;
       container-agent) decode "$first" && container_agent=$decoded ;;
       override) override=$first ;;
+      override-entrypoint) override_entrypoint=$first ;;
       data-dir) decode "$first" && data_dir=$decoded ;;
       drop-in-k3s) drop_in_k3s=$first ;;
       drop-in-agent) drop_in_agent=$first ;;

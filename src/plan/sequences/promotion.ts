@@ -11,7 +11,10 @@ export const promotion: Sequence = (view) => {
     () => [...writeFiles(view, 'server', 'name the server'), ...listFirst(view)],
     () => stop(view, 'k3s-agent', 'it becomes a server'),
     () => recreate(view, 'k3s-agent', 'with the guards, not started, so that nothing brings the agent back'),
-    () => (fresh && holdsPast(view) ? stop(view, 'k3s', 'what it started from belongs to a former member') : []),
+    () =>
+      fresh && (holdsPast(view) || !isUp(server))
+        ? stop(view, 'k3s', holdsPast(view) ? 'what it started from belongs to a former member' : 'it only idles')
+        : [],
     () => (fresh && holdsPast(view) ? guardFirst(view) : []),
     () => (fresh && isDown(server) ? setAside(view) : []),
     () =>

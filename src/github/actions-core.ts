@@ -8,8 +8,6 @@ import { toCommandProperties } from '../../node_modules/@actions/core/lib/utils.
 import type { LogCore } from './logger.js';
 import type { OutputCore } from './outputs.js';
 
-export { summary } from '../../node_modules/@actions/core/lib/summary.js';
-
 type Properties = Parameters<LogCore['notice']>[1];
 
 /** An input's text as it is; "" when it is not given. */
@@ -29,6 +27,14 @@ export function saveState(name: string, value: string): void {
 export const setOutput: OutputCore['setOutput'] = (name, value) => {
   issueFileCommand('OUTPUT', prepareKeyValueMessage(name, value));
 };
+
+/**
+ * Adds Markdown to the job summary. GITHUB_STEP_SUMMARY must name a file. Not by the package's `summary`, which waits
+ * for that file three times: at the end of a big plan V8 uses such pauses to collect what the end of the process frees.
+ */
+export function addSummary(markdown: string): void {
+  issueFileCommand('STEP_SUMMARY', markdown);
+}
 
 /** Keeps a text out of the log of the job, from now on. */
 export function setSecret(secret: string): void {

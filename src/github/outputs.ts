@@ -32,7 +32,7 @@ export interface OutputPort {
 /** What is used of `@actions/core`. */
 export interface OutputCore {
   setOutput(name: string, value: unknown): void;
-  readonly summary: { addRaw(text: string, addEOL?: boolean): { write(): Promise<unknown> } };
+  addSummary(markdown: string): void;
 }
 
 /**
@@ -45,7 +45,7 @@ export function runnerOutputs(core: OutputCore, env: Readonly<Record<string, str
       if (env.GITHUB_OUTPUT) core.setOutput(name, value);
     },
     async appendSummary(markdown) {
-      await core.summary.addRaw(markdown, true).write();
+      core.addSummary(markdown);
     },
   };
 }

@@ -63,9 +63,16 @@ describe('what is used of @actions/core does what the package does', () => {
     for (const name of ['name', 'nothing']) expect(ours.getState(name)).toBe(theirs.getState(name));
   });
 
-  it('the summary is the very same', () => {
-    expect(Object.getOwnPropertyNames(Object.getPrototypeOf(ours.summary))).toEqual(
-      Object.getOwnPropertyNames(Object.getPrototypeOf(theirs.summary)),
-    );
+  it('the job summary, added to what is there', async () => {
+    const texts = [];
+    for (const add of [ours.addSummary, (text: string) => theirs.summary.addRaw(text, true).write()]) {
+      const file = join(folder, `summary-${texts.length}`);
+      writeFileSync(file, 'before\n');
+      vi.stubEnv('GITHUB_STEP_SUMMARY', file);
+      await add(`## ${HOSTILE}\n`);
+      texts.push(readFileSync(file, 'utf8'));
+    }
+    expect(texts[0]).toBe(texts[1]);
+    expect(texts[0]).toContain(HOSTILE);
   });
 });

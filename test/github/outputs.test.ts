@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as core from '@actions/core';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import * as core from '../../src/github/actions-core.js';
 import { plainLogger, runnerLogger } from '../../src/github/logger.js';
 import { annotateLines, type Outputs, runnerOutputs, writeJobSummary, writeOutputs } from '../../src/github/outputs.js';
 import type { Annotation } from '../../src/report/annotations.js';

@@ -43,7 +43,9 @@ export class Construction {
     if (known !== null) return known;
     const merged: Pair[] = [];
     const own = new Map<Identity, Pair>();
-    for (const [keyNode, valueNode] of node.pairs) {
+    for (const written of node.pairs) {
+      const keyNode = written[0];
+      const valueNode = written[1];
       const keyScalar = resolve(keyNode);
       if (isMergeKey(keyScalar)) {
         this.#merge(resolve(valueNode), merged);

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { copyBundle, distFolder } from './fleet.mjs';
 import { endAll, findProgram } from './measure.mjs';
+import { clusterRows } from './rows-cluster.mjs';
 import { scaleRows } from './rows-scale.mjs';
 import { sshRows } from './rows-ssh.mjs';
 import { startRows } from './rows-start.mjs';
@@ -72,7 +73,7 @@ try {
     onCleanup: (work) => cleanups.push(work),
   };
   const rows = [];
-  for (const part of [startRows, scaleRows, sshRows]) {
+  for (const part of [startRows, scaleRows, sshRows, clusterRows]) {
     const made = await part(world);
     rows.push(...made.map((row) => ({ ...row, verdict: verdictOf(row) })));
   }

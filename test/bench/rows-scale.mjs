@@ -72,7 +72,8 @@ async function besideAnsible(fleet, plan, { base, runs, quick, mayGoOn }) {
 
 /**
  * What one more host costs between 1,000 and 10,000 hosts, beside what it costs between 100 and 1,000: a start-up that
- * costs the same for all hides nothing then. Linear growth is a ratio of 1, quadratic growth one of 10.
+ * costs the same for all hides nothing then. Linear growth is a ratio of 1, quadratic growth one of 10; up to 2 is left
+ * to caches that 10,000 hosts do not fit into and to the garbage collector, which has more to keep.
  */
 function grows(work, unit, sizes, value, runs) {
   const [small, middle, big] = sizes;
@@ -82,7 +83,7 @@ function grows(work, unit, sizes, value, runs) {
   return {
     ...{ work: `${work}: 1,000 to 10,000`, unit, ours, otherName: 'the same, 100 to 1,000', other, runs },
     ratio: ours / other,
-    bound: { ratioAtMost: 1 },
+    bound: { ratioAtMost: 2 },
     at: Object.fromEntries(sizes.map((each) => [each.hosts, value(each)])),
   };
 }

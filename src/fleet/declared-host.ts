@@ -100,7 +100,7 @@ function declareHost(reader: VariableReader, { name, place, group }: Member): De
       },
       dockerContext: readDockerContext(reader),
       dataDir: reader.string(reader.nameOf('data_dir', 'k3s_server_location'), DEFAULT_DATA_DIR),
-      sources: readSources(reader, group, place),
+      sources: new HostSources(reader, group, place),
       ignoredSshOptions: ignored,
     },
     // The reader adds to it while the lines above are read.
@@ -244,14 +244,35 @@ function readDockerContext(reader: VariableReader): string | null {
   return null;
 }
 
-function readSources(reader: VariableReader, group: Member['group'], place: Place): ReadonlyMap<string, Source> {
-  const sources = new Map<string, Source>();
-  if (group !== null) sources.set(ROLE_GROUP, { ...place, value: group.name, source: `a group of ${group.role}s` });
-  reader.host.variables.forEach(({ name, file, line, value, source }) => {
-    if (!isNeeded(name, reader.layout) || reader.get(name) === undefined) return;
-    sources.set(name, { file, line, value: typeof value === 'string' ? value : JSON.stringify(value), source });
-  });
-  return sources;
+/**
+ * What gives a host its values, worked out when somebody asks: only a host that changed is asked, and a map for each
+ * host would be a good part of a big fleet's memory.
+ */
+class HostSources {
+  readonly #reader: VariableReader;
+  readonly #group: Member['group'];
+  readonly #place: Place;
+
+  constructor(reader: VariableReader, group: Member['group'], place: Place) {
+    this.#reader = reader;
+    this.#group = group;
+    this.#place = place;
+  }
+
+  get(name: string): Source | undefined {
+    const group = this.#group;
+    if (name === ROLE_GROUP) {
+      return group === null ? undefined : { ...this.#place, value: group.name, source: `a group of ${group.role}s` };
+    }
+    const variable = isNeeded(name, this.#reader.layout) ? this.#reader.get(name) : undefined;
+    if (variable === undefined) return undefined;
+    const { file, line, value, source } = variable;
+    return { file, line, value: typeof value === 'string' ? value : JSON.stringify(value), source };
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== undefined;
+  }
 }
 
 /** A lower-case DNS name (RFC 1123 subdomain): what Kubernetes takes as the name of a Node. */

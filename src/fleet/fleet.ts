@@ -84,7 +84,7 @@ export interface Host {
   /** Where the host is first listed in its cluster's group. */
   readonly place: Place;
   /** Where each deciding variable of this host got its value (by full variable name). */
-  readonly sources: ReadonlyMap<string, Source>;
+  readonly sources: Pick<ReadonlyMap<string, Source>, 'get' | 'has'>;
   /** ssh options of the inventory that fleet-role sets itself and therefore ignored. */
   readonly ignoredSshOptions: readonly string[];
 }

@@ -221,6 +221,6 @@ function rejoinJob(
   const server = world.observed.servers.get(host.name);
   const serves =
     standing === 'voter' && server !== undefined && valueOr(server.ready, false) && now.role.kind !== 'unreadable';
-  if (serves && !isFenced(now)) return null;
+  if (serves && !isFenced(now) && now.keptPolicy.kind !== 'text') return null;
   return job('rejoin', isFenced(now));
 }

@@ -217,7 +217,7 @@ function rejoinSteps(full: SeenWorld): NextSteps {
   const settled = full.members.membership.kind === 'believed' && jobOf(full, entry) === null;
   if (settled && seen?.kind === 'reached') return { now: rejoinEnd(full, entry), refused: rejoinRefusals(full, entry) };
   // Its own voice does not count: it may be in another cluster, and is what this rejoin mends.
-  const world = withoutVoice(full, entry.host.name);
+  const world = full.members.membership.kind === 'believed' ? full : withoutVoice(full, entry.host.name);
   const refused = [...rejoinRefusals(world, entry), ...wayOutOnly(full, world)];
   if (refused.length > 0) return { now: [], refused };
   const job = jobOf(world, entry);

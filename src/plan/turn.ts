@@ -26,9 +26,9 @@ export function jobsOf(world: SeenWorld, stopped: ReadonlySet<string>): Jobs {
 }
 
 /**
- * First what was begun, and of that first what has a learner or an open removal; then an unhealthy voter that the
- * inventory no longer declares a server; then promotions before removals, so that a server is added before one goes;
- * the rollout last. Within each the order of the inventory.
+ * First a learner that was begun; then an unhealthy voter that the inventory no longer declares a server; then whoever
+ * joins without being listed yet, and what else was begun; then promotions before removals, so that a server is added
+ * before one goes; the rollout last. Within each the order of the inventory.
  */
 function turnOf(world: SeenWorld, jobs: readonly Job[]): Job | null {
   let best: Job | null = null;
@@ -44,19 +44,18 @@ function rankOf(world: SeenWorld, job: Job): number {
   if (job.kind === 'rejoin') return 0;
   const open = job.begun && (job.standing === 'learner' || job.standing === 'unstarted');
   if (open && job.kind === 'promotion') return 1;
-  // k3s runs there and is not listed: it joins at any moment, which is an addition that is open.
-  if (job.standing === 'none' && runsServer(job)) return 1.2;
-  if (open) return 1.4;
   const removes = isListed(job.standing) && (job.kind === 'demotion' || job.kind === 'removal');
   const unhealthy = job.standing === 'voter' && !isHealthy(world, job);
-  if (job.kind === 'forced-removal') return 3;
-  if (job.begun && removes) return 2;
+  // Nothing can join past it (fact 7.2).
+  if (job.kind === 'forced-removal' || (removes && unhealthy)) return 2;
+  // k3s runs there and is not listed: it joins at any moment, which is an addition that is open.
+  if (job.standing === 'none' && runsServer(job)) return 3;
+  if (open) return 4;
   // What was taken out already only needs its tail.
-  if (job.begun && job.kind !== 'rollout') return 2;
-  if (removes && unhealthy) return 3;
-  if (job.kind === 'promotion') return 4;
-  if (removes || job.kind === 'demotion' || job.kind === 'removal') return 5;
-  return job.begun ? 6 : 7;
+  if (job.begun && job.kind !== 'rollout') return 5;
+  if (job.kind === 'promotion') return 6;
+  if (removes || job.kind === 'demotion' || job.kind === 'removal') return 7;
+  return job.begun ? 8 : 9;
 }
 
 function runsServer({ now }: Job): boolean {

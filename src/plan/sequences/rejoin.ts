@@ -22,7 +22,8 @@ export function identityToJoin({ world, host }: Pick<JobView, 'world' | 'host'>)
 export const rejoin: Sequence = (view) => {
   const { host, now, node, server, standing, world } = view;
   const identity = identityToJoin(view) ?? '';
-  const started = didSince(view, 'start-service') && isUp(server);
+  if (serves(view, identity)) return takeUp(view);
+  const started = didSince(view, 'start-service') && isUp(server) && roleServer(view);
   // It runs and joins already: an earlier run may have died while it waited.
   const joining = !holdsPast(view) && isUp(server) && (standing === 'learner' || standing === 'unstarted');
   if (started || joining || (standing === 'learner' && isUp(server) && roleServer(view))) {
@@ -55,6 +56,24 @@ export const rejoin: Sequence = (view) => {
     () => [awaitVoter(view, world.members.identity ?? identity)],
   );
 };
+
+/** Its member votes in the right cluster and its k3s serves it: only what fenced it is taken back. */
+function serves({ world, host, standing }: JobView, identity: string): boolean {
+  const own = world.observed.servers.get(host.name);
+  if (standing !== 'voter' || own === undefined || !valueOr(own.ready, false)) return false;
+  return valueOr(own.identity, null) === identity;
+}
+
+function takeUp(view: JobView): ReturnType<Sequence> {
+  return firstOf(
+    () =>
+      view.node?.removeAsked === true
+        ? [step(view, 'cancel-removal', 'its removal was asked for and is not wanted any more')]
+        : [],
+    () => writeFiles(view, 'server', 'name the server again'),
+    () => restorePolicy(view),
+  );
+}
 
 function roleServer({ now }: JobView): boolean {
   return now.role.kind === 'text' && now.role.text === 'server';

@@ -56,6 +56,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
     logger,
     workflow,
     checkName: null,
+    driftIssue: null,
     onCheckRun: () => {},
   });
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -77,6 +78,7 @@ async function main({ logger, ...io }: Runtime): Promise<void> {
       logger,
       workflow,
       checkName: settings.checkName,
+      driftIssue: settings.driftIssue && process.env.GITHUB_EVENT_NAME ? api : null,
       onCheckRun: (state) => io.saveState(STATE_CHECK_RUN, state === null ? '' : JSON.stringify(state)),
     });
     const context = readEvent(process.env, readPayload(), settings);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GitHubApi } from './github/api.js';
 import { type CheckRun, type CheckRunState, externalId, openCheckRun, postCheckRun } from './github/check-run.js';
+import { keepDriftIssue } from './github/drift-issue.js';
 import type { RunContext, WorkflowRun } from './github/events.js';
 import { annotateLines, type OutputPort, type Outputs, writeJobSummary, writeOutputs } from './github/outputs.js';
 import { findShownPlan, type ShownPlanLookup } from './github/reviewed.js';
@@ -9,7 +10,7 @@ import type { RunOutcome } from './main.js';
 import { annotationsOf } from './report/annotations.js';
 import { prose, visible } from './report/escape.js';
 import { explanationLines, explanationTitle, renderExplanation, renderExplanationSummary } from './report/explain.js';
-import { type RenderedReport, renderFailure, renderJobSummary, renderReport } from './report/markdown.js';
+import { type RenderedReport, renderFailure, renderIssue, renderJobSummary, renderReport } from './report/markdown.js';
 import { canonicalDecisions, planToJson } from './report/plan-json.js';
 import { failedStep, failureReason, outcomeOf, resultOf, title, type Verdict } from './report/result.js';
 import type { Failure, RunReport } from './report/run.js';
@@ -21,6 +22,8 @@ export interface ReporterOptions {
   readonly logger: Logger;
   readonly workflow: WorkflowRun;
   readonly checkName: string | null;
+  /** Input `drift-issue`: the API through which one issue is kept up to date; null where none is asked for. */
+  readonly driftIssue: GitHubApi | null;
   /** Remembers an open check run for the post step; null once it is closed. */
   readonly onCheckRun: (state: CheckRunState | null) => void;
 }
@@ -85,6 +88,7 @@ export class Reporter {
       conclusion: verdict.conclusion,
     });
     if (url === null) annotateLines(this.#options.logger, annotations.shown);
+    await this.#keepIssue(report, verdict);
     await this.#write({
       result: verdict.result,
       changed: verdict.changed,
@@ -131,6 +135,17 @@ export class Reporter {
     });
     this.#options.logger.info(`Nothing to do: ${reason}.`);
     return { result: 'unchanged', changed: false, exitCode: 0, conclusion: 'success' };
+  }
+
+  /** Where it is not known whether the fleet has drifted, the issue stays as it is. */
+  async #keepIssue(report: RunReport, { result }: Verdict): Promise<void> {
+    const { driftIssue, workflow, logger, checkName } = this.#options;
+    const [owner, repo] = this.#context?.repository.own?.split('/') ?? [];
+    if (driftIssue === null || report.plan.mode !== 'drift' || owner === undefined || repo === undefined) return;
+    if (result === 'failed') return;
+    const key = `${checkName ?? 'fleet-role drift'} ${this.#context?.repository.fleet} ${report.plan.inventory ?? ''}`;
+    const drift = result === 'unchanged' ? null : renderIssue(report);
+    await keepDriftIssue({ api: driftIssue, logger, owner, repo, key, runUrl: workflow.url, drift });
   }
 
   async #closeAsCancelled(): Promise<void> {

@@ -41,6 +41,7 @@ export interface Settings {
   readonly forceUnreachable: boolean;
   readonly allowRollback: boolean;
   readonly requireReviewedPlan: boolean;
+  readonly driftIssue: boolean;
   readonly dryRun: boolean;
   readonly installGuards: 'auto' | 'always' | 'never';
 }
@@ -49,7 +50,7 @@ const MODES = ['auto', 'plan', 'apply', 'rejoin', 'drift', 'explain'] as const;
 
 /**
  * Reads all inputs through `read`, which gives an input's text ("" when it is not given). Throws a UserError that names
- * the input and what it accepts; also for what this version does not do yet, so that nothing is ignored in silence.
+ * the input and what it accepts.
  */
 export function readSettings(read: (name: string) => string): Settings {
   const text = (name: string): string | null => {
@@ -76,13 +77,6 @@ export function readSettings(read: (name: string) => string): Settings {
     if (/^(?:false|False|FALSE)$/.test(value)) return false;
     throw new UserError(`The input ${name} is ${quote(value)}; give true or false.`);
   };
-  const notYet = (name: string, asked: boolean, what: string): void => {
-    if (asked)
-      throw new UserError(
-        `The input ${name} asks for ${what}, which this version of fleet-role does not do; remove it.`,
-      );
-  };
-
   const settings: Settings = {
     mode: choice('mode', MODES, 'auto'),
     host: line('host'),
@@ -115,11 +109,10 @@ export function readSettings(read: (name: string) => string): Settings {
     forceUnreachable: boolean('force-unreachable', false),
     allowRollback: boolean('allow-rollback', false),
     requireReviewedPlan: boolean('require-reviewed-plan', false),
+    driftIssue: boolean('drift-issue', false),
     dryRun: boolean('dry-run', false),
     installGuards: choice('install-guards', ['auto', 'always', 'never'], 'auto'),
   };
-
-  notYet('drift-issue', boolean('drift-issue', false), 'keeping an issue about drift');
 
   checkLayout(settings);
   const ofOneHost = settings.mode === 'rejoin' || settings.mode === 'explain';

@@ -206,7 +206,6 @@ describe('bad input gives one clear error, a failing exit status and no contact'
     ['a duration that is none', { 'step-timeout': '10 minutes' }, /step-timeout is "10 minutes"; give seconds/],
     ['a duration that is too short', { 'step-timeout': '30s' }, /at least 300 seconds/],
     ['rejoin without host', { mode: 'rejoin' }, /host is empty, and mode: rejoin needs/],
-    ['what this version does not do', { rollout: 'all' }, /rollout asks for .* does not do/],
     ['a line break in a selector', { 'runner-selector': 'a=b\nc=d' }, /runner-selector is "a=b\\nc=d"; give one line/],
     [
       'a user that ssh would read as an option',

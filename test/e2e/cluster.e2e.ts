@@ -63,7 +63,15 @@ describe('through kubectl in a container', () => {
   it('a record is written, read, not overwritten from an old version, and deleted', async () => {
     const commit = 'a'.repeat(40);
     const record: ClusterRecord = {
-      ...{ commit, started: commit, begun: null, repository: 'o/fleet', group: `g'"$(id)\\`, identity: CLUSTER_UID, run: 'run 1' },
+      ...{
+        commit,
+        started: commit,
+        begun: null,
+        repository: 'o/fleet',
+        group: `g'"$(id)\\`,
+        identity: CLUSTER_UID,
+        run: 'run 1',
+      },
     };
     expect(await readIdentity(kubectl)).toEqual({ kind: 'known', value: CLUSTER_UID });
     expect(await readRecord(kubectl)).toEqual({ kind: 'known', value: null });

@@ -148,15 +148,22 @@ describe('a push to the fleet branch', () => {
       cluster: { controller: true },
       hosts: { node3: { node_role: 'agent' }, node4: { node_role: 'server' } },
     });
-    const snapshot = await scene.fleet.hosts.snapshot();
+    const ids = await containerIds();
     const run = await scene.run(pushEvent({ before, after }));
     expect(run.exitCode).toBe(1);
-    expect(run.outputs).toMatchObject({ result: 'refused', changed: 'false' });
+    expect(run.outputs).toMatchObject({ result: 'refused', changed: 'true' });
     expect(run.json?.clusters[0]?.refusals).toMatchObject([
       { code: 'adoption', hosts: ['node3'] },
       { code: 'adoption', hosts: ['node4'] },
     ]);
-    expect(await scene.fleet.hosts.snapshot()).toEqual(snapshot);
+    // The others get their files; these two keep what they run.
+    expect(await Promise.all(names.map((name) => scene.roleFile(name, 'role')))).toEqual([
+      'server',
+      'server',
+      null,
+      null,
+    ]);
+    expect(await containerIds()).toEqual(ids);
     expect(scene.github.checkRuns).toMatchObject([{ conclusion: 'failure' }]);
   });
 

@@ -56,6 +56,7 @@ function telling(answerOf: (conclusion: string) => ApiAnswer = () => ({ kind: 'o
       apiUrl: 'https://api.example',
     },
     checkName: null,
+    driftIssue: null,
     onCheckRun: (state) => saved.push(state),
   });
   return {

@@ -215,13 +215,18 @@ function rejoinSteps(full: SeenWorld): NextSteps {
   if (entry === undefined) return NOTHING;
   const seen = observed.hosts.get(entry.host.name);
   const settled = full.members.membership.kind === 'believed' && jobOf(full, entry) === null;
-  if (settled && seen?.kind === 'reached') return { now: rejoinEnd(full, entry), refused: rejoinRefusals(full, entry) };
+  if (settled && seen?.kind === 'reached') {
+    const refused = [...rejoinRefusals(full, entry), ...aloneInItsCluster(full, entry)];
+    return { now: refused.length === 0 ? rejoinEnd(full, entry) : [], refused };
+  }
   // Its own voice does not count: it may be in another cluster, and is what this rejoin mends.
   const world = full.members.membership.kind === 'believed' ? full : withoutVoice(full, entry.host.name);
   const refused = [...rejoinRefusals(world, entry), ...wayOutOnly(full, world)];
   if (refused.length > 0) return { now: [], refused };
   const job = jobOf(world, entry);
-  if (job === null || seen?.kind !== 'reached') return NOTHING;
+  if (seen?.kind !== 'reached') return NOTHING;
+  // It serves the right cluster, and only its own file still names another one.
+  if (job === null) return { now: rejoinEnd(world, entry), refused: [] };
   const change = changeRefusals(world, job);
   if (change.length > 0) return { now: [], refused: change };
   const view = viewJob(world, job);
@@ -230,6 +235,23 @@ function rejoinSteps(full: SeenWorld): NextSteps {
   if (setup.length > 0) return { now: setup, refused: [] };
   const others = isListed(job.standing) ? repoint(world, entry) : [];
   return { now: others.length > 0 ? others : withSnapshot(world, job, SEQUENCES.rejoin(view)), refused: [] };
+}
+
+/**
+ * A host that made a cluster of its own votes there, and is content. Where no other declared server says which cluster
+ * is the right one, nobody knows that it is this one.
+ */
+function aloneInItsCluster({ desired, observed, members }: SeenWorld, { host }: DesiredHost): readonly Refusal[] {
+  const others = desired.cluster.hosts.filter((other) => other.role === 'server' && other.name !== host.name);
+  const told = others.some(({ name }) => {
+    const seen = observed.hosts.get(name);
+    const written = seen?.kind === 'reached' && seen.cluster.kind === 'text' && seen.cluster.text !== '';
+    return written || members.through.some((server) => server.name === name);
+  });
+  if (others.length === 0 || told || !observed.observed) return [];
+  const names = others.map((other) => other.name).join(', ');
+  const message = `${host.name} votes in the only cluster that answers, and no other declared server (${names}) was reached that says whether it is the right one (rule 1). Make one of them reachable and run this again.`;
+  return [{ code: 'two-identities', message, hosts: [host.name] }];
 }
 
 /** It votes in the right cluster: that is written down, settled, and its node takes work again. */

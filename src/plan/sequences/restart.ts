@@ -28,6 +28,11 @@ export const rollout: Sequence = (view) => {
   const why = alone ? 'the guards come into force; the API is away until it is back' : 'the guards come into force';
   return firstOf(
     () => (didSince(view, 'recreate-service') ? [] : drainFirst(view, why)),
-    () => recreate(view, service, why),
+    () => {
+      const made = recreate(view, service, why);
+      if (made.length === 0 || host.role !== 'server') return made;
+      // In one go: the API of a small cluster is away no longer than k3s needs to start.
+      return [...made, step(view, 'start-service', 'it starts again from its own datastore', { service })];
+    },
   );
 };

@@ -193,6 +193,7 @@ class ClusterRun {
   #judged: Judged;
   #world: World;
   #lock: ClusterLock | null = null;
+  #started = false;
   readonly #options: ApplyOptions;
   readonly #states: Map<string, StepState>;
   readonly #progress: Progress;
@@ -230,6 +231,11 @@ class ClusterRun {
         const lost = spokesmen(this.#world, null).length === 0 ? null : await this.#lock?.lost();
         if (lost != null) {
           this.#failures.push({ step: null, message: lost });
+          break;
+        }
+        const unmarked = await this.#markStarted();
+        if (unmarked !== null) {
+          this.#failures.push({ step: null, message: `The record could not be written: ${unmarked}.` });
           break;
         }
         await this.#carryOut(tracker, batches);
@@ -287,14 +293,16 @@ class ClusterRun {
         this.#lock = acquired.lock;
         this.#judged = await this.#options.judge(this.#judged.input);
         this.#world = worldOf(this.#judged);
-        if (this.#judged.input.desired.cluster.controller !== true || nextSteps(this.#world).now.length === 0)
-          return null;
-        const why = await cluster.markStarted(spokesmen(this.#world, null), this.#facts(null));
-        if (why === null) return null;
-        this.#failures.push({ step: null, message: `The record could not be written: ${why}.` });
-        return [];
+        return null;
       }
     }
+  }
+
+  /** Before the first write under the lock the commit is written as started. Null when it is, else why not. */
+  async #markStarted(): Promise<string | null> {
+    if (this.#started || this.#lock === null || this.#world.desired.cluster.controller !== true) return null;
+    this.#started = true;
+    return this.#options.cluster.markStarted(spokesmen(this.#world, null), this.#facts(null));
   }
 
   async #carryOut(tracker: Tracker, batches: readonly (readonly [string, readonly Step[]])[]): Promise<void> {

@@ -261,3 +261,91 @@ describe('a leaving agent', () => {
     expect(world.done).toEqual(['lock', 'write-role n5', 'release']);
   });
 });
+
+describe('the lock', () => {
+  it('is taken before the first write, and everything is judged again under it', async () => {
+    const world = turningOn();
+    await world.apply();
+    expect(world.done[0]).toBe('lock');
+    expect(world.done.at(-1)).toBe('release');
+    // Once before it, and once under it.
+    expect(world.looks.filter((name) => name === 'n4').length).toBe(2);
+  });
+
+  it('is not taken where nothing is to be done and nothing to be written down', async () => {
+    const world = new World(inputOf(head, head), settled);
+    world.observed = adopted(world.observed);
+    const { plan } = await world.apply();
+    expect(plan.steps).toEqual([]);
+    expect(world.done).toEqual([]);
+  });
+
+  it('that another run holds fails this one, which then writes nothing', async () => {
+    const world = turningOn();
+    const { cluster } = world.options();
+    const busy = async () => ({ kind: 'busy', message: 'run 7 holds it' }) as const;
+    const { failures, plan } = await world.apply({ cluster: { ...cluster, acquire: busy } });
+    expect(failures).toEqual([{ step: null, message: 'run 7 holds it' }]);
+    expect(plan.refusals).toEqual([]);
+    expect(world.done).toEqual([]);
+  });
+
+  it('that cannot be had is a refusal of every host', async () => {
+    const world = turningOn();
+    const { cluster } = world.options();
+    const none = async () => ({ kind: 'no-lock', message: 'no API answers' }) as const;
+    const { failures, plan } = await world.apply({ cluster: { ...cluster, acquire: none } });
+    expect(failures).toEqual([]);
+    expect(plan.refusals).toMatchObject([{ code: 'no-lock', hosts: ['n1', 'n2', 'n3', 'n4', 'n5'] }]);
+    expect(world.done).toEqual([]);
+  });
+
+  it('that is lost ends the run before its next step', async () => {
+    const world = turningOn();
+    world.lost = 'another run took it';
+    const { failures } = await world.apply();
+    expect(failures).toEqual([{ step: null, message: 'another run took it' }]);
+    expect(world.done).toEqual(['lock', 'release']);
+  });
+});
+
+describe('a voter that is not healthy', () => {
+  const three = { n1: { node_role: 'server' }, n2: { node_role: 'server' }, n3: { node_role: 'server' } };
+  const five = { ...three, n4: { node_role: 'agent' }, n5: { node_role: 'agent' } };
+  const grown = { ...three, n4: { node_role: 'server' }, n5: { node_role: 'server' } };
+  const growing = () => {
+    const world = new World(inputOf({ groupVars: on, hosts: five }, { groupVars: on, hosts: grown }), (host) =>
+      settled(['n4', 'n5'].includes(host.name) ? { ...host, role: 'agent', roleFile: 'agent' } : host),
+    );
+    world.observed = adopted(world.observed, 'a'.repeat(40));
+    return world;
+  };
+  const ready = (world: World, yes: boolean): void => {
+    const n2 = world.observed.servers.get('n2');
+    if (n2 === undefined) throw new Error('n2 serves');
+    const servers = new Map(world.observed.servers).set('n2', { ...n2, ready: known(yes) });
+    world.observed = { ...world.observed, servers };
+  };
+
+  it('is waited for, and the change goes on once it is back', async () => {
+    const world = growing();
+    ready(world, false);
+    world.wake = (sleeps) => {
+      if (sleeps === 3) ready(world, true);
+    };
+    const { failures, plan } = await world.apply();
+    expect(world.sleeps).toBe(3);
+    expect(failures).toEqual([]);
+    expect(plan.refusals).toEqual([]);
+    expect(world.done).toContain('await-voter n5');
+  });
+
+  it('is a refusal when it does not come back in time', async () => {
+    const world = growing();
+    ready(world, false);
+    let now = 0;
+    const { plan } = await world.apply({ clock: () => (now += 30_000) });
+    expect(plan.refusals.map((refusal) => refusal.code)).toContain('unhealthy-voter');
+    expect(world.done.some((step) => step.startsWith('start-service'))).toBe(false);
+  });
+});

@@ -6,10 +6,11 @@ import type { Step } from './step.js';
 
 // What an apply asks about its run as a whole.
 
-/** Whether the lock is needed: something would be written, and there is an API to take it from. */
+/** Whether the lock is needed: something would be written, or may be in a moment, and there is an API to take it from. */
 export function needsLock(world: World): boolean {
   if (seeWorld(world).members.through.length === 0) return false;
-  return nextSteps(world).now.length > 0;
+  const next = nextSteps(world);
+  return next.now.length > 0 || mayHeal(world, next);
 }
 
 /**

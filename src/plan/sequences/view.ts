@@ -62,8 +62,8 @@ export function didSince({ world, host }: JobView, action: Action, undone: reado
 export function drainFirst(view: JobView, why: string): readonly Step[] {
   const { world, node, server, agent } = view;
   if (world.intent.drain === 'none' || node === null || !(isUp(server) || isUp(agent))) return [];
-  // A Node that came back after it was deleted takes work again.
-  if (didSince(view, 'drain', ['uncordon', 'delete-node'])) return [];
+  // A Node that is not cordoned any more (it was deleted and came back) takes work again.
+  if (node.unschedulable && didSince(view, 'drain', ['uncordon'])) return [];
   const how = world.intent.drain === 'wait' ? 'cordon it, wait for its runner pods, then' : 'cordon it, then';
   return [step(view, 'drain', `${how} evict its other pods: ${why}`)];
 }

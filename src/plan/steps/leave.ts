@@ -1,4 +1,4 @@
-import type { HostView } from '../desired.js';
+import { type HostView, nodeOf } from '../desired.js';
 import { valueOr } from '../observation.js';
 import { type StepKind, stepOn } from './kind.js';
 import { predictStopped } from './role-files.js';
@@ -53,10 +53,9 @@ function isFenced({ desired, now }: HostView): boolean {
 function needsDrain(view: HostView): boolean {
   const { world, desired } = view;
   if (world.intent.drain === 'none' || !hasNode(view) || runningServices(view).length === 0) return false;
-  const own = world.observed.run.done.filter((step) => step.host === desired.host.name);
-  // A Node that came back after it was deleted takes work again.
-  const last = own.findLast((step) => step.action === 'drain' || step.action === 'delete-node');
-  return last?.action !== 'drain';
+  const drained = world.observed.run.done.some((step) => step.action === 'drain' && step.host === desired.host.name);
+  // A Node that is not cordoned any more (it was deleted and came back) takes work again.
+  return !drained || nodeOf(world, desired.host)?.unschedulable !== true;
 }
 
 function hasNode({ world, desired }: HostView): boolean {

@@ -214,7 +214,9 @@ describe('a leaving agent', () => {
     const stage = (observed: Observation) =>
       nextSteps({ desired: input.desired, observed, intent }).now.map((step) => step.action);
     expect(stage({ ...fenced, hosts: all })).toEqual(['drain']);
-    const drained = { ...fenced, hosts: all, run: { done: [{ action: 'drain', host: 'n5', service: null }] } };
+    const cordoned = known(new Map([['n5', { ...PLAIN_NODE, unschedulable: true, cordonedBy: 'this run' }]]));
+    const done = [{ action: 'drain', host: 'n5', service: null }];
+    const drained = { ...fenced, hosts: all, nodes: cordoned, run: { done } };
     expect(stage(drained)).toEqual(['stop-service']);
     const stopped = new Map(all).set('n5', {
       ...n5,

@@ -8,6 +8,7 @@ import { isNeeded, PREFIX } from '../src/fleet/variables.js';
 import { readSettings } from '../src/settings.js';
 import { type CommandResult, tryCommand } from './helpers/command.js';
 import { temporaryFolder } from './helpers/temporary.js';
+import { workflowProblems } from './helpers/workflow-schema.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -99,10 +100,15 @@ describe('the generated parts of README.md', () => {
 });
 
 describe('the workflows of README.md', () => {
-  test('are a plan on pull requests and an apply on pushes', () => {
-    expect(workflows.map((one) => one.workflow.name)).toEqual(['fleet-role plan', 'fleet-role apply']);
+  test('are a plan on pull requests, an apply on pushes, a rejoin by hand and a look for drift by the clock', () => {
+    const names = ['plan', 'apply', 'rejoin', 'drift'].map((mode) => `fleet-role ${mode}`);
+    expect(workflows.map((one) => one.workflow.name)).toEqual(names);
     expect(workflow('fleet-role plan').on).toBe('pull_request');
     expect(workflow('fleet-role apply').on).toEqual({ push: { branches: ['main'] } });
+    expect(workflow('fleet-role rejoin').on).toEqual({ workflow_dispatch: { inputs: { host: { required: true } } } });
+    expect(workflow('fleet-role drift').on).toEqual({
+      schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \*$/) }],
+    });
   });
 
   describe.each(workflows.map((one) => [one.workflow.name, one] as const))('%s', (_name, { text, workflow }) => {
@@ -110,8 +116,14 @@ describe('the workflows of README.md', () => {
       expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(15);
     });
 
+    test('is a workflow as GitHub reads it', () => {
+      expect(workflowProblems(text)).toEqual([]);
+      expect(workflowProblems(text.replace('runs-on:', 'run-on:'))).not.toEqual([]);
+    });
+
     test('has the permissions that are needed and no others', () => {
-      expect(workflow.permissions).toEqual({ contents: 'read', checks: 'write' });
+      const reviewed = workflow.name === 'fleet-role apply' ? { 'pull-requests': 'read' } : {};
+      expect(workflow.permissions).toEqual({ contents: 'read', checks: 'write', ...reviewed });
     });
 
     test('is never cancelled by the next run, and has a group', () => {
@@ -130,6 +142,11 @@ describe('the workflows of README.md', () => {
     test('runs on a hosted runner', () => {
       for (const job of Object.values(workflow.jobs)) expect(job['runs-on']).toBe('ubuntu-latest');
     });
+  });
+
+  test('that contact hosts never run at the same time', () => {
+    const groups = ['apply', 'rejoin', 'drift'].map((mode) => workflow(`fleet-role ${mode}`).concurrency.group);
+    expect(new Set(groups).size).toBe(1);
   });
 
   test('give the plan no secret, and the apply what ssh needs', () => {
@@ -278,5 +295,5 @@ test('the command for a run outside GitHub makes a plan, with nothing else in it
 });
 
 test('README.md is short enough to be read', () => {
-  expect(readme.split('\n').length).toBeLessThan(600);
+  expect(readme.split('\n').length).toBeLessThan(650);
 });

@@ -2,11 +2,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { tryCommand } from '../helpers/command.js';
 import { temporaryFolder } from '../helpers/temporary.js';
 import { actionProblems, workflowProblems } from '../helpers/workflow-schema.js';
+
+// Programs of their own, on a machine that may be busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = join(root, '.github/workflows');

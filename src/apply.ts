@@ -194,6 +194,7 @@ class ClusterRun {
   #world: World;
   #lock: ClusterLock | null = null;
   #started = false;
+  readonly #most: number;
   readonly #options: ApplyOptions;
   readonly #states: Map<string, StepState>;
   readonly #progress: Progress;
@@ -205,6 +206,7 @@ class ClusterRun {
     this.#options = options;
     this.#states = states;
     this.#progress = progress;
+    this.#most = MOST_STEPS_A_HOST * Math.max(1, first.input.desired.hosts.length);
   }
 
   async release(): Promise<void> {
@@ -225,8 +227,13 @@ class ClusterRun {
     for (;;) {
       if (signal.aborted) break;
       const batches = [...byHost(next.now)].filter(([name]) => !this.#isLost(name));
+      if (this.#world.observed.run.done.length > this.#most) {
+        this.#failures.push({ step: null, message: ENDLESS });
+        break;
+      }
       if (batches.length > 0) {
-        healing = null;
+        // Only what changes the members gives a voter new time to heal.
+        if (batches.some(([, [first]]) => first !== undefined && CLUSTER_ACTIONS.has(first.action))) healing = null;
         // Where no API answers nobody can tell, and nothing is left to do but what needs no lock.
         const lost = spokesmen(this.#world, null).length === 0 ? null : await this.#lock?.lost();
         if (lost != null) {
@@ -414,6 +421,11 @@ class ClusterRun {
     }
   }
 }
+
+/** More steps than any sequence has for one host: what is done does not lead to what is wanted. */
+const MOST_STEPS_A_HOST = 80;
+const ENDLESS =
+  'The steps do not lead to an end: something else changes the hosts at the same time. Find out what it is (a deploy tool, another controller), then run this again.';
 
 /** Milliseconds between two looks at a voter that may heal. */
 const POLL_MILLISECONDS = 5000;

@@ -22,6 +22,8 @@ const runtime = createRuntime(process.env);
 const isMain = runtime.state(STATE_MAIN) === '';
 /** Something was thrown that nobody caught: the exit status is 1, whatever the run came to. */
 let escaped = false;
+// A runner that is gone closes the pipe: what is begun on a host is brought to its end all the same.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 process.on('uncaughtException', tellEscaped);
 process.on('unhandledRejection', tellEscaped);
 // No `await` at the top: the bundler would wrap all modules in one function, whose text is then parsed twice.

@@ -4,7 +4,7 @@ import { type ApplyOptions, applyCluster, type CarriedOut, type Judged, observe 
 import type { Host } from '../src/fleet/fleet.js';
 import type { PlanInput } from '../src/plan/make-plan.js';
 import { nextSteps, predict } from '../src/plan/next-steps.js';
-import { type HostObservation, known, type Observation, unknown } from '../src/plan/observation.js';
+import { type HostObservation, known, type Observation, PLAIN_NODE, unknown } from '../src/plan/observation.js';
 import type { Step, StepState } from '../src/plan/step.js';
 import { adopted, bare, inputOf, intent, observeAll, service, settled } from './plan/worlds.js';
 

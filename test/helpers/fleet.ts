@@ -21,6 +21,10 @@ export interface HostOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Environment of one service. */
   readonly serviceEnvironment?: Partial<Record<Service, Readonly<Record<string, string>>>>;
+  /** Compose's `network_mode`. Default: none. */
+  readonly network?: string;
+  /** false: each container has a node password of its own. Default: one directory of the host for both. */
+  readonly sharedPassword?: boolean;
   /** Names that the containers can look up. */
   readonly names?: Readonly<Record<string, string>>;
   /** The host's `.env`, byte for byte. Default: none. */
@@ -73,7 +77,8 @@ export interface HostSnapshot {
   readonly containers: Readonly<Record<Service, ContainerFacts | null>>;
 }
 
-const OWNER_LABEL = 'fleet-role.test';
+/** On every container of a test: the process that it belongs to. */
+export const OWNER_LABEL = 'fleet-role.test';
 
 /** One Compose host: a project directory, a project name and two container names of its own on the one engine. */
 export class Host {
@@ -200,8 +205,8 @@ export class Host {
       image,
       container_name: this.containers[key],
       entrypoint: [entrypoint, key === 'k3s' ? 'server' : 'agent'],
-      // Nothing here needs a network, and a container without one starts in a third of the time.
-      network_mode: 'none',
+      // Most tests need no network, and a container without one starts in a third of the time.
+      network_mode: options.network ?? 'none',
       restart: 'unless-stopped',
       stop_grace_period: '30s',
       environment: {
@@ -213,7 +218,7 @@ export class Host {
       },
       volumes: [
         `${this.dataDir}:/var/lib/rancher/k3s`,
-        `${join(this.#base, 'node')}:/etc/rancher/node`,
+        ...(options.sharedPassword === false ? [] : [`${join(this.#base, 'node')}:/etc/rancher/node`]),
         `${this.standInDir}:/stand-in:ro`,
       ],
       labels: { [OWNER_LABEL]: String(process.pid) },

@@ -9,42 +9,37 @@ import { type GitRepository, GitServer } from './git-server.js';
 import { GitHubServer } from './github-server.js';
 import { StandInCluster } from './kubectl.js';
 import { expectValidPlan } from './plan-schema.js';
-import { type InventoryOptions, makeSshFleet, type SshFleet } from './ssh-fleet.js';
+import { type InventoryOptions, makeSshFleet, type SshFleet, type SshFleetOptions } from './ssh-fleet.js';
 
-/** All real parts of one fleet: hosts behind sshd, its repository behind a git server, and GitHub's API. */
-export class Scene {
+/** The parts of a scene beside the cluster. */
+export interface Parts {
   readonly fleet: SshFleet;
   readonly git: GitServer;
   readonly repository: GitRepository;
   readonly github: GitHubServer;
-  /** What the first host's kubectl shows; the other servers have no API that answers. */
-  readonly cluster: StandInCluster;
+}
 
-  private constructor(
-    fleet: SshFleet,
-    git: GitServer,
-    repository: GitRepository,
-    github: GitHubServer,
-    cluster: StandInCluster,
-  ) {
+export async function makeParts(count: number, options: SshFleetOptions): Promise<Parts> {
+  const fleet = await makeSshFleet(count, options);
+  const git = await GitServer.start({ tokens: ['full-token', 'read-token'] });
+  const repository = await git.createRepository('octo/fleet');
+  const github = await GitHubServer.start();
+  github.addRepository('octo/fleet', { gitDir: repository.dir });
+  return { fleet, git, repository, github };
+}
+
+/** The real parts of one fleet: hosts behind sshd, its repository behind a git server, and GitHub's API. */
+export class FleetScene {
+  readonly fleet: SshFleet;
+  readonly git: GitServer;
+  readonly repository: GitRepository;
+  readonly github: GitHubServer;
+
+  constructor({ fleet, git, repository, github }: Parts) {
     this.fleet = fleet;
     this.git = git;
     this.repository = repository;
     this.github = github;
-    this.cluster = cluster;
-  }
-
-  static async create(count: number, options: Parameters<typeof makeSshFleet>[1] = {}): Promise<Scene> {
-    const fleet = await makeSshFleet(count, options);
-    const git = await GitServer.start({ tokens: ['full-token', 'read-token'] });
-    const repository = await git.createRepository('octo/fleet');
-    const github = await GitHubServer.start();
-    github.addRepository('octo/fleet', { gitDir: repository.dir });
-    const names = fleet.hosts.list.map((host) => host.name);
-    const first = fleet.hosts.list[0];
-    if (first === undefined) throw new Error('a scene without a host');
-    const cluster = await StandInCluster.create(first, names);
-    return new Scene(fleet, git, repository, github, cluster);
   }
 
   /** Commits `inventory.yml` of the fleet. */
@@ -67,19 +62,6 @@ export class Scene {
     return { ...result, json: planOf(result) };
   }
 
-  /** Hosts as if fleet-role had never been there; what runs goes on. */
-  async reset(): Promise<void> {
-    for (const host of this.fleet.hosts.list) {
-      for (const path of ['fleet-role.d', '.env', 'docker-compose.fleet-role.yml']) {
-        await rm(join(host.dir, path), { recursive: true, force: true });
-      }
-    }
-    await this.cluster.make(this.fleet.hosts.list.map((host) => host.name));
-    this.github.reset();
-    this.git.requests.length = 0;
-    await this.fleet.sshd.forget();
-  }
-
   /** A file of a host's role directory without white space around it; null when it is absent. */
   async roleFile(host: string, name: string): Promise<string | null> {
     return (await this.fleet.host(host).read(join('fleet-role.d', name)))?.trim() ?? null;
@@ -93,6 +75,38 @@ export class Scene {
     await this.fleet.close();
     await this.git.close();
     await this.github.close();
+  }
+}
+
+/** A fleet whose cluster is what the first host's kubectl shows; the other servers have no API that answers. */
+export class Scene extends FleetScene {
+  readonly cluster: StandInCluster;
+
+  private constructor(parts: Parts, cluster: StandInCluster) {
+    super(parts);
+    this.cluster = cluster;
+  }
+
+  static async create(count: number, options: SshFleetOptions = {}): Promise<Scene> {
+    const parts = await makeParts(count, options);
+    const { list } = parts.fleet.hosts;
+    const first = list[0];
+    if (first === undefined) throw new Error('a scene without a host');
+    const names = list.map((host) => host.name);
+    return new Scene(parts, await StandInCluster.create(first, names));
+  }
+
+  /** Hosts as if fleet-role had never been there; what runs goes on. */
+  async reset(): Promise<void> {
+    for (const host of this.fleet.hosts.list) {
+      for (const path of ['fleet-role.d', '.env', 'docker-compose.fleet-role.yml']) {
+        await rm(join(host.dir, path), { recursive: true, force: true });
+      }
+    }
+    await this.cluster.make(this.fleet.hosts.list.map((host) => host.name));
+    this.github.reset();
+    this.git.requests.length = 0;
+    await this.fleet.sshd.forget();
   }
 }
 

@@ -24,12 +24,14 @@ export class SshFleet {
   readonly sshd: Sshd;
   readonly user: TestUser;
   readonly #otherKey: string;
+  readonly #network: string;
 
-  constructor(hosts: Hosts, sshd: Sshd, user: TestUser, otherKey: string) {
+  constructor(hosts: Hosts, sshd: Sshd, user: TestUser, otherKey: string, network: string) {
     this.hosts = hosts;
     this.sshd = sshd;
     this.user = user;
     this.#otherKey = otherKey;
+    this.#network = network;
   }
 
   /** The host of a name. */
@@ -44,7 +46,7 @@ export class SshFleet {
 
   /** The node address that the inventory gives a host; its join URL is `https://ADDRESS:6443`. */
   nodeAddress(name: string): string {
-    return `100.64.0.${this.hosts.list.indexOf(this.hosts.get(name)) + 1}`;
+    return `${this.#network}.${this.hosts.list.indexOf(this.hosts.get(name)) + 1}`;
   }
 
   /** `inventory.yml` with one group of these hosts: connection, node address and Compose project of each. */
@@ -95,13 +97,19 @@ export class SshFleet {
   }
 }
 
+export interface SshFleetOptions extends MakeHostsOptions {
+  readonly user?: Parameters<typeof TestUser.create>[0];
+  /** The first three numbers of the node addresses. Default: 100.64.0, where nothing is. */
+  readonly network?: string;
+}
+
 /**
  * Makes `count` (at most 16: sshd's own limit of addresses) Compose hosts, an sshd at 127.0.11.1, 127.0.11.2 … and the
  * user that logs in there: a second name of root, unless `user` says otherwise.
  */
 export async function makeSshFleet(
   count: number,
-  options: MakeHostsOptions & { readonly user?: Parameters<typeof TestUser.create>[0] } = {},
+  options: SshFleetOptions = {},
 ): Promise<SshFleet> {
   if (count > 16) throw new Error('one sshd listens on at most 16 addresses');
   const user = await TestUser.create(options.user);
@@ -112,7 +120,7 @@ export async function makeSshFleet(
       const hosts = await makeHosts(count, { owner: user, ...options });
       // Any valid key that is not the host's does for a changed one: the client's own is at hand.
       const otherKey = (await readFile(`${sshd.privateKeyFile}.pub`, 'utf8')).trim();
-      return new SshFleet(hosts, sshd, user, otherKey);
+      return new SshFleet(hosts, sshd, user, otherKey, options.network ?? '100.64.0');
     } catch (error) {
       await sshd.close();
       throw error;

@@ -1,0 +1,159 @@
+// What kubectl asks of this API: no more than fleet-role, its entrypoint and the tests ask. Anything else is an error, as
+// a forgotten call should be.
+
+import { randomUUID } from 'node:crypto';
+import { forgetNode, nodesShown, ETCD_LABEL } from './node-object.mjs';
+import { ApiError } from './store.mjs';
+
+const RESOURCES = {
+  node: 'nodes',
+  nodes: 'nodes',
+  pods: 'pods',
+  secret: 'secrets',
+  namespace: 'namespaces',
+  configmaps: 'configmaps',
+  'leases.coordination.k8s.io': 'leases',
+};
+const KINDS = { Lease: 'leases', ConfigMap: 'configmaps', Pod: 'pods', Secret: 'secrets' };
+
+/** Words by themselves, and options; `-f -` and `-o json` take a value, all others have theirs behind a `=`. */
+function read(args) {
+  const words = [];
+  const options = {};
+  for (let i = 0; i < args.length; i++) {
+    const word = args[i];
+    if (word === '-f' || word === '-o') options[word] = args[++i];
+    else if (word.startsWith('--')) {
+      const [name, ...value] = word.split('=');
+      options[name] = value.join('=');
+    } else words.push(word);
+  }
+  return { words, options };
+}
+
+/** The text of the answer. Throws ApiError, or an error for what is not played. `raw` answers `get --raw PATH`. */
+export async function kubectl(store, args, input, raw) {
+  if (args[0] === 'get' && args[1] === '--raw') return raw(args[2]);
+  const { words, options } = read(args);
+  const [verb, word, name] = words;
+  switch (verb) {
+    case 'create':
+    case 'replace':
+      return JSON.stringify(await write(store, verb, JSON.parse(input)));
+    case 'cordon':
+    case 'uncordon':
+      await node(store, word, (each) => {
+        if (verb === 'cordon') each.spec.unschedulable = true;
+        else delete each.spec.unschedulable;
+      });
+      return `node/${word} ${verb}ed\n`;
+    case 'drain':
+      await node(store, word, (each) => {
+        each.spec.unschedulable = true;
+      });
+      for (const pod of await store.list('pods')) {
+        if (pod.spec?.nodeName === word) await store.delete('pods', pod.metadata.namespace, pod.metadata.name);
+      }
+      return `node/${word} drained\n`;
+    case 'annotate':
+      await node(store, name, (each) => annotate(each, words.slice(3), '--overwrite' in options));
+      return `node/${name} annotated\n`;
+    case 'patch':
+      if (options['--type'] !== 'merge') break;
+      await node(store, name, (each) => merge(each, JSON.parse(options['--patch'])));
+      return `node/${name} patched\n`;
+    case 'get':
+      return get(store, RESOURCES[word], name, options);
+    case 'delete':
+      return remove(store, RESOURCES[word], name, options);
+  }
+  throw new Error(`the stand-in kubectl does not know: ${args.join(' ')}`);
+}
+
+async function get(store, kind, name, options) {
+  if (kind === undefined || options['-o'] !== 'json') throw new Error('the stand-in kubectl gets known kinds as JSON');
+  if (kind === 'nodes' && name === undefined) return list(await nodesShown(store));
+  if (kind === 'pods' && name === undefined) return list(await pods(store, options));
+  const found =
+    kind === 'nodes'
+      ? ((await nodesShown(store)).find((each) => each.metadata.name === name) ?? null)
+      : await store.get(kind, options['--namespace'] ?? '', name);
+  if (found !== null) return JSON.stringify(found);
+  if ('--ignore-not-found' in options) return '';
+  throw new ApiError('NotFound', `${kind} "${name}" not found`);
+}
+
+const list = (items) => JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+
+async function pods(store, options) {
+  const [field, value] = (options['--field-selector'] ?? '').split('=');
+  const [label, wanted] = (options['--selector'] ?? '').split('=');
+  return (await store.list('pods')).filter(
+    (pod) =>
+      (field !== 'spec.nodeName' || pod.spec?.nodeName === value) &&
+      (field !== 'metadata.name' || pod.metadata.name === value) &&
+      (label === '' || (wanted === undefined ? label in (pod.metadata.labels ?? {}) : pod.metadata.labels?.[label] === wanted)),
+  );
+}
+
+async function write(store, verb, object) {
+  const kind = KINDS[object.kind];
+  if (kind === undefined) throw new Error(`the stand-in kubectl writes no ${object.kind}`);
+  const { namespace = 'default', name, resourceVersion } = object.metadata;
+  if (verb === 'create') {
+    const metadata = { ...object.metadata, namespace, uid: randomUUID() };
+    return store.put(kind, { ...object, metadata }, '0');
+  }
+  const now = await store.get(kind, namespace, name);
+  if (now === null) throw new ApiError('NotFound', `${kind} "${name}" not found`);
+  const metadata = { ...object.metadata, uid: now.metadata.uid };
+  return store.put(kind, { ...object, metadata }, resourceVersion ?? now.metadata.resourceVersion);
+}
+
+async function remove(store, kind, name, options) {
+  if (kind === undefined) throw new Error('the stand-in kubectl deletes known kinds');
+  const namespace = kind === 'nodes' ? '' : (options['--namespace'] ?? 'default');
+  const found = await store.get(kind, namespace, name);
+  if (found === null) {
+    if ('--ignore-not-found' in options) return '';
+    throw new ApiError('NotFound', `${kind} "${name}" not found`);
+  }
+  // A server's Node waits for the controller that removes its member (3.10).
+  if (kind !== 'nodes') await store.delete(kind, namespace, name);
+  else if (found.metadata.labels[ETCD_LABEL] === undefined) await forgetNode(store, name);
+  else {
+    await node(store, name, (each) => {
+      each.metadata.deletionTimestamp = new Date().toISOString();
+    });
+  }
+  return `${kind} "${name}" deleted\n`;
+}
+
+async function node(store, name, change) {
+  const found = await store.update('nodes', '', name, (each) => {
+    change(each);
+    return each;
+  });
+  if (found === null) throw new ApiError('NotFound', `nodes "${name}" not found`);
+}
+
+function annotate({ metadata }, changes, overwrite) {
+  for (const change of changes) {
+    const [key, ...value] = change.split('=');
+    if (value.length === 0 && key.endsWith('-')) delete metadata.annotations[key.slice(0, -1)];
+    else if (key in metadata.annotations && !overwrite) throw new ApiError('Conflict', `${key} is there already`);
+    else metadata.annotations[key] = value.join('=');
+  }
+}
+
+/** A JSON merge patch: null takes away, objects are merged, everything else replaces. */
+function merge(target, patch) {
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete target[key];
+    else if (typeof value !== 'object' || Array.isArray(value)) target[key] = value;
+    else {
+      if (typeof target[key] !== 'object' || target[key] === null) target[key] = {};
+      merge(target[key], value);
+    }
+  }
+}

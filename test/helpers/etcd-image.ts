@@ -1,5 +1,5 @@
 import { chmod, copyFile, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { command, tryCommand } from './command.js';
 import type { Host } from './fleet.js';
@@ -13,7 +13,11 @@ export async function etcdImage(): Promise<string> {
   if (found.code !== 0) throw new Error('etcd is not installed: run "bash .ci/install.sh" (package etcd-server)');
   const programs = { '/bin/node': process.execPath, '/bin/etcd': found.stdout.trim() };
   const libraries = await Promise.all(Object.values(programs).map(librariesOf));
-  return standInImage({ ...programs, ...Object.fromEntries(libraries.flat().map((path) => [path, path])) });
+  const paths = libraries.flat();
+  // A static busybox asks the libc beside them to look up names, even for an address, and crashes without these.
+  const folder = dirname(paths.find((path) => path.includes('/libc.so')) ?? '');
+  for (const name of ['libnss_files.so.2', 'libnss_dns.so.2', 'libresolv.so.2']) paths.push(join(folder, name));
+  return standInImage({ ...programs, ...Object.fromEntries(paths.map((path) => [path, path])) });
 }
 
 /** The paths of the libraries that a program is linked with, its loader among them. */

@@ -1,8 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Member, type NodeObservation, type Observation } from '../../src/plan/observation.js';
+import { isDeepStrictEqual } from 'node:util';
 import { parseMembers } from '../../src/cluster/identity.js';
-import { type CommandResult, tryCommand, until } from './command.js';
+import type { Member, NodeObservation, Observation } from '../../src/plan/observation.js';
+import { type CommandResult, tryCommand } from './command.js';
 import { docker } from './docker.js';
 import { etcdImage, playEtcd } from './etcd-image.js';
 import { HostNetwork } from './etcd-network.js';
@@ -21,8 +22,22 @@ export interface EtcdSceneOptions {
   readonly environment?: (index: number) => Readonly<Record<string, string>>;
 }
 
-/** How long a cluster on a busy machine may take for one change. */
+/** How long a cluster on a busy machine may take for one change, in milliseconds, and how often it is looked at. */
 const PATIENCE = 60_000;
+const PAUSE = 300;
+
+/** Waits until `look` gives `wanted`; throws with what it gave last. */
+async function untilSame<T>(what: string, wanted: T, look: () => Promise<T>): Promise<void> {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const seen = await look();
+    if (isDeepStrictEqual(seen, wanted)) return;
+    if (Date.now() > end) {
+      throw new Error(`waited in vain: ${what} should be ${JSON.stringify(wanted)} and are ${JSON.stringify(seen)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
+}
 
 /**
  * A fleet whose servers run a real etcd: hosts `node1` … with an address each on a network of their own, as the inventory
@@ -65,7 +80,12 @@ export class EtcdScene extends FleetScene {
   /** The node names of all voters, sorted; null when the host does not answer. */
   async voters(host = 'node1'): Promise<readonly string[] | null> {
     const members = await this.members(host);
-    return members === null ? null : members.filter((each) => !each.learner).map((each) => each.nodeName ?? '?').sort();
+    return members === null
+      ? null
+      : members
+          .filter((each) => !each.learner)
+          .map((each) => each.nodeName ?? '?')
+          .sort();
   }
 
   /** The UID of kube-system as a host's server serves it; null when it serves none. */
@@ -88,7 +108,9 @@ export class EtcdScene extends FleetScene {
   async ready(host = 'node1'): Promise<readonly string[]> {
     return Object.entries((await this.nodes(host)) ?? {})
       .filter(([, node]) =>
-        node.status.conditions.some((each: { type: string; status: string }) => each.type === 'Ready' && each.status === 'True'),
+        node.status.conditions.some(
+          (each: { type: string; status: string }) => each.type === 'Ready' && each.status === 'True',
+        ),
       )
       .map(([name]) => name)
       .sort();
@@ -106,42 +128,29 @@ export class EtcdScene extends FleetScene {
   }
 
   /** Waits until the voters are these, as that host lists them. */
-  async untilVoters(names: readonly string[], host = 'node1'): Promise<void> {
-    let seen: readonly string[] | null = null;
-    await until(
-      `the voters are ${names.join(', ')}`,
-      async () => {
-        seen = await this.voters(host);
-        return seen?.join() === [...names].sort().join();
-      },
-      PATIENCE,
-    ).catch((error) => {
-      throw new Error(`${error.message}; they are ${seen}`);
-    });
+  untilVoters(names: readonly string[], host = 'node1'): Promise<void> {
+    return untilSame(`the voters that ${host} lists`, [...names].sort(), async () => [
+      ...((await this.voters(host)) ?? []),
+    ]);
   }
 
   /** Waits until these Nodes and no others are Ready. */
-  async untilReady(names: readonly string[], host = 'node1'): Promise<void> {
-    let seen: readonly string[] = [];
-    await until(
-      `${names.join(', ')} are Ready`,
-      async () => {
-        seen = await this.ready(host);
-        return seen.join() === [...names].sort().join();
-      },
-      PATIENCE,
-    ).catch((error) => {
-      throw new Error(`${error.message}; Ready are ${seen}`);
-    });
+  untilReady(names: readonly string[], host = 'node1'): Promise<void> {
+    return untilSame(`the Nodes that are Ready by ${host}`, [...names].sort(), async () => [
+      ...(await this.ready(host)),
+    ]);
   }
 
   /** Waits until a service has said something. */
-  async untilSays(host: string, service: Service, text: string): Promise<void> {
-    await until(
-      `${service} of ${host} says ${text}`,
-      async () => (await this.host(host).logs(service)).includes(text),
-      PATIENCE,
+  untilSays(host: string, service: Service, text: string): Promise<void> {
+    return untilSame(`the words '${text}' of ${service} on ${host}`, true, async () =>
+      (await this.host(host).logs(service)).includes(text),
     );
+  }
+
+  /** Waits until a look holds. */
+  until(what: string, look: () => Promise<boolean>): Promise<void> {
+    return untilSame(what, true, look);
   }
 
   /** The power fails: every container of a host ends at once, and nothing brings it back. */
@@ -226,9 +235,12 @@ export async function createEtcdScene(options: EtcdSceneOptions): Promise<EtcdSc
     return scene;
   } catch (error) {
     const logs = await Promise.all(
-      parts.fleet.hosts.list.map(async (host) => `${host.name}:\n${(await host.logs('k3s')).slice(-1500)}`),
+      parts.fleet.hosts.list.map(
+        async (host) => `${host.name}:\n${await host.logs('k3s')}${await host.logs('k3s-agent')}`,
+      ),
     );
     await scene.close();
-    throw new Error(`${error instanceof Error ? error.message : error}\n${logs.join('\n')}`);
+    const text = logs.join('\n').replace(/^\{"level":"warn".*\n/gm, '');
+    throw new Error(`${error instanceof Error ? error.message : error}\n${text}`);
   }
 }

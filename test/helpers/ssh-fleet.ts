@@ -107,10 +107,7 @@ export interface SshFleetOptions extends MakeHostsOptions {
  * Makes `count` (at most 16: sshd's own limit of addresses) Compose hosts, an sshd at 127.0.11.1, 127.0.11.2 … and the
  * user that logs in there: a second name of root, unless `user` says otherwise.
  */
-export async function makeSshFleet(
-  count: number,
-  options: SshFleetOptions = {},
-): Promise<SshFleet> {
+export async function makeSshFleet(count: number, options: SshFleetOptions = {}): Promise<SshFleet> {
   if (count > 16) throw new Error('one sshd listens on at most 16 addresses');
   const user = await TestUser.create(options.user);
   try {

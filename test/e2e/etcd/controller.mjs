@@ -75,7 +75,8 @@ async function onRemove(store, node) {
   if (labels[ETCD_LABEL] !== undefined && annotations[REMOVED_NAME] === undefined) {
     const member = annotations[MEMBER_NAME];
     const address = annotations[MEMBER_ADDRESS];
-    if (member === undefined || address === undefined) throw new Error(`node name annotation for node ${name} not found`);
+    if (member === undefined || address === undefined)
+      throw new Error(`node name annotation for node ${name} not found`);
     await removePeer(member, address);
   }
   await forgetNode(store, name);

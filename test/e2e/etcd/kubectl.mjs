@@ -2,7 +2,7 @@
 // a forgotten call should be.
 
 import { randomUUID } from 'node:crypto';
-import { forgetNode, nodesShown, ETCD_LABEL } from './node-object.mjs';
+import { ETCD_LABEL, forgetNode, nodesShown } from './node-object.mjs';
 import { ApiError } from './store.mjs';
 
 const RESOURCES = {
@@ -92,7 +92,8 @@ async function pods(store, options) {
     (pod) =>
       (field !== 'spec.nodeName' || pod.spec?.nodeName === value) &&
       (field !== 'metadata.name' || pod.metadata.name === value) &&
-      (label === '' || (wanted === undefined ? label in (pod.metadata.labels ?? {}) : pod.metadata.labels?.[label] === wanted)),
+      (label === '' ||
+        (wanted === undefined ? label in (pod.metadata.labels ?? {}) : pod.metadata.labels?.[label] === wanted)),
   );
 }
 

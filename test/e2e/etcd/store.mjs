@@ -77,7 +77,10 @@ export class Store {
     const stored = await this.#backend.put(key, JSON.stringify({ ...object, metadata }), wanted);
     if (stored === null) {
       const reason = wanted === '0' ? 'AlreadyExists' : 'Conflict';
-      throw new ApiError(reason, `${kind} "${name}": ${reason === 'Conflict' ? 'the object has been modified' : 'already exists'}`);
+      throw new ApiError(
+        reason,
+        `${kind} "${name}": ${reason === 'Conflict' ? 'the object has been modified' : 'already exists'}`,
+      );
     }
     return { ...object, metadata: { ...metadata, resourceVersion: stored } };
   }

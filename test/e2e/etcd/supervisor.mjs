@@ -1,12 +1,12 @@
 // k3s's own port: what other nodes ask of a server, and kubectl's questions from within the container.
 
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import * as etcd from './etcd-client.mjs';
 import { kubectl } from './kubectl.mjs';
 import { beat, checkPassword, registerNode } from './node-object.mjs';
 import { log, SERVER } from './settings.mjs';
 import { ApiError } from './store.mjs';
-import { mkdirSync, writeFileSync } from 'node:fs';
 
 const PORT = 6443;
 
@@ -126,7 +126,8 @@ export class Supervisor {
     const input = lines.slice(Number(count)).join('\n');
     try {
       if (args[0] === 'etcd-snapshot') return `0\n${await this.#snapshot(args)}`;
-      if (this.#server.store === null) throw new ApiError('ServiceUnavailable', 'the server is currently unable to handle the request');
+      if (this.#server.store === null)
+        throw new ApiError('ServiceUnavailable', 'the server is currently unable to handle the request');
       return `0\n${await kubectl(this.#server.store, args, input, (path) => this.#raw(path))}`;
     } catch (error) {
       if (!(error instanceof ApiError)) log(`kubectl ${args.join(' ')}: ${error.message}`);

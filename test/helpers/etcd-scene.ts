@@ -64,6 +64,11 @@ export class EtcdScene extends FleetScene {
     return this.host(host).exec('k3s', 'kubectl', ...args);
   }
 
+  /** Runs a program in any container. */
+  inContainer(name: string, ...args: string[]): Promise<CommandResult> {
+    return tryCommand('docker', ['exec', name, ...args]);
+  }
+
   /** Makes an object of the API through a host. */
   async create(host: string, object: object): Promise<void> {
     const args = ['exec', '-i', this.host(host).containers.k3s, 'kubectl', 'create', '-f', '-', '-o', 'json'];
@@ -114,6 +119,13 @@ export class EtcdScene extends FleetScene {
       )
       .map(([name]) => name)
       .sort();
+  }
+
+  /** The `data` of the record that fleet-role keeps in the cluster; null when there is none. */
+  async record(host = 'node1'): Promise<Readonly<Record<string, string>> | null> {
+    const args = ['get', 'configmaps', 'fleet-role', '--namespace=kube-system', '-o', 'json'];
+    const answer = await this.kubectl(host, ...args);
+    return answer.code === 0 ? JSON.parse(answer.stdout).data : null;
   }
 
   /** A merge patch of a Node's labels and annotations; null takes one away. */

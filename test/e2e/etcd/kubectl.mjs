@@ -16,13 +16,14 @@ const RESOURCES = {
 };
 const KINDS = { Lease: 'leases', ConfigMap: 'configmaps', Pod: 'pods', Secret: 'secrets' };
 
-/** Words by themselves, and options; `-f -` and `-o json` take a value, all others have theirs behind a `=`. */
+/** Words by themselves, and options; all others have their value behind a `=`. */
+const VALUED = ['-f', '-o', '--patch'];
 function read(args) {
   const words = [];
   const options = {};
   for (let i = 0; i < args.length; i++) {
     const word = args[i];
-    if (word === '-f' || word === '-o') options[word] = args[++i];
+    if (VALUED.includes(word)) options[word] = args[++i];
     else if (word.startsWith('--')) {
       const [name, ...value] = word.split('=');
       options[name] = value.join('=');

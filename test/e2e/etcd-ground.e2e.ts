@@ -62,25 +62,6 @@ describe('with our entrypoint', () => {
     await scene.untilSays('node4', 'k3s-agent', 'k3s agent is up and running');
   });
 
-  it('evicts a learner that never starts, and sees a node that is cut off and comes back (2.13)', async () => {
-    const ghost = `${scene.fleet.nodeAddress('node1')}99`;
-    const body = JSON.stringify({ peerURLs: [`http://${ghost}:2380`], isLearner: true });
-    const url = 'http://127.0.0.1:2379/v3/cluster/member/add';
-    const added = await scene.host('node1').exec('k3s', 'wget', '-q', '-O', '-', '--post-data', body, url);
-    expect(added.code, added.stderr).toBe(0);
-    expect(await scene.members('node2')).toContainEqual({
-      name: '',
-      nodeName: null,
-      addresses: [ghost],
-      learner: true,
-    });
-    await scene.cutNetwork('node5');
-    await scene.untilReady(['node1', 'node2', 'node3', 'node4']);
-    await scene.cutNetwork('node5', false);
-    await scene.untilReady(scene.names);
-    await scene.until('it is evicted', async () => (await scene.members())?.length === 3);
-  });
-
   it('refuses a second member of one node name, and takes the node again once the first is removed (2.15)', async () => {
     await scene.kill('node3');
     await scene.emptyDisk('node3');

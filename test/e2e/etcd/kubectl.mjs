@@ -72,6 +72,9 @@ export async function kubectl(store, args, input, raw) {
 }
 
 async function get(store, kind, name, options) {
+  if (kind === 'nodes' && name === undefined && options['-o']?.startsWith('jsonpath=')) {
+    return byJsonPath(await nodesShown(store), options['-o']);
+  }
   if (kind === undefined || options['-o'] !== 'json') throw new Error('the stand-in kubectl gets known kinds as JSON');
   if (kind === 'nodes' && name === undefined) return list(await nodesShown(store));
   if (kind === 'pods' && name === undefined) return list(await pods(store, options));
@@ -83,6 +86,27 @@ async function get(store, kind, name, options) {
   if ('--ignore-not-found' in options) return '';
   throw new ApiError('NotFound', `${kind} "${name}" not found`);
 }
+
+/** Lists by the one form of template that fleet-role asks with: a kind, a range with tabs between its fields, an end. */
+function byJsonPath(items, template) {
+  const range = /^jsonpath=\{\.kind\}\{"\\n"\}\{range \.items\[\*\]\}(.*)\{"\\n"\}\{end\}end\{"\\n"\}$/.exec(template);
+  if (range === null) throw new Error(`the stand-in kubectl does not know the template ${template}`);
+  const paths = range[1].split('{"\\t"}').map((field) => field.slice(1, -1));
+  const lines = items.map((item) => paths.map((path) => printed(at(item, path))).join('\t'));
+  return ['List', ...lines, 'end', ''].join('\n');
+}
+
+function at(item, path) {
+  let found = [item];
+  for (const [, key, type] of path.matchAll(/\.((?:\\.|[^.[\\])+)(?:\[\?\(@\.type=="(\w+)"\)\])?/g)) {
+    found = found.flatMap((each) => each?.[key.replaceAll('\\', '')] ?? []);
+    if (type !== undefined) found = found.filter((each) => each.type === type);
+  }
+  return found;
+}
+
+const printed = (found) =>
+  found.map((each) => (typeof each === 'object' ? JSON.stringify(each) : String(each))).join(' ');
 
 const list = (items) => JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
 

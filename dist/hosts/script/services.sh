@@ -154,7 +154,13 @@ step_start() {
       if [ -n "$at_id" ]; then compose_up "$1"; else compose_up --force-recreate "$1"; fi || return 1
       ;;
   esac
-  look_at "$1" || return 1
+  # The entrypoint has things to do before k3s: what is asked at once would look idle.
+  start_looks=0
+  while look_at "$1" || return 1; do
+    [ "$at_status$at_k3s" = runningno ] && [ "$start_looks" -lt 20 ] || break
+    start_looks=$((start_looks + 1))
+    sleep 1
+  done
   case $at_status in
     running | restarting) ;;
     *) fail "$at_name was started and is $at_status (exit status ${at_exit:-unknown}): see its log" ;;

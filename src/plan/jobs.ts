@@ -1,3 +1,4 @@
+import { serviceOf } from '../fleet/fleet.js';
 import { type DesiredHost, nodeOf, type SeenWorld } from './desired.js';
 import { isFenced, type Standing } from './membership.js';
 import { type ReachedHost, type ServiceObservation, valueOr } from './observation.js';
@@ -78,7 +79,7 @@ function workOut(world: SeenWorld, entry: DesiredHost): Job | null {
   if (unfenced !== null) return unfenced;
   if (!seen.provisioned && !leaving) return null;
   if (!world.adopted) return null;
-  if (cluster.datastore === 'sqlite') return leaving ? null : startOf(parts);
+  if (cluster.datastore === 'sqlite') return leaving ? null : (startOf(parts) ?? rolloutOf(parts));
   if (leaving) return removal(parts);
   return host.role === 'server' ? serverJob(parts) : agentJob(parts);
 }
@@ -193,15 +194,19 @@ function startOf({ entry, server, agent, job }: Parts): Job | null {
 }
 
 /** Input `rollout` asks that the guards come into force here although nothing else changes. */
-function rolloutOf({ world, entry, now, server, agent, job }: Parts): Job | null {
-  const { rollout, installGuards } = world.intent;
-  const { host } = entry;
-  if (rollout === 'changed' || installGuards === 'never' || !host.publishesLabels) return null;
-  if (rollout === 'servers' && host.role !== 'server') return null;
-  const service = host.role === 'server' ? server : agent;
-  if (service.state !== 'running' || guardsInForce(service)) return null;
+function rolloutOf({ world, entry, now, job }: Parts): Job | null {
+  return asksForRollout(world, entry, now) ? job('rollout', nodeOf(world, entry.host)?.cordonedBy != null) : null;
+}
+
+/** The service of the declared role runs without our guards, and the input `rollout` means this host. */
+export function asksForRollout({ intent }: SeenWorld, { host, leaving }: DesiredHost, now: ReachedHost): boolean {
+  const { rollout, installGuards } = intent;
+  if (rollout === 'changed' || installGuards === 'never' || !host.publishesLabels || leaving) return false;
+  if (rollout === 'servers' && host.role !== 'server') return false;
+  const service = valueOr(now.services, null)?.[serviceOf(host.role)];
+  if (service === undefined || service.state !== 'running' || guardsInForce(service)) return false;
   // Without the guard scripts there is nothing to bring into force.
-  return now.guardsInstalled === null ? null : job('rollout', nodeOf(world, host)?.cordonedBy != null);
+  return now.guardsInstalled !== null;
 }
 
 /** The service as it is would meet our guards at its next start. */

@@ -600,6 +600,36 @@ describe('the rollout', () => {
   });
 });
 
+describe('a rollout', () => {
+  const unguarded = (role: 'server' | 'agent') => guarded(role, { mounted: false, guardsInside: null });
+
+  it('on SQLite recreates without members to settle', () => {
+    const sqlite = fleet({ n1: S, n2: A }, { ...on, datastore: 'sqlite' });
+    const observed = adopted(
+      seen(sqlite, sqlite, (name, host) => ({
+        ...host,
+        datastore: known(name === 'n1' ? 'sqlite' : 'none'),
+        services: unguarded(name === 'n1' ? 'server' : 'agent'),
+      })),
+    );
+    const made = of(sqlite, sqlite, observed, { rollout: 'all' });
+    expect(made.refusals).toEqual([]);
+    expect(of1(made, 'n1')).toEqual(['drain', 'recreate-service', 'start-service', 'uncordon']);
+    expect(of1(made, 'n2')).toContain('recreate-service');
+  });
+
+  it('is refused, not left out in silence, where the members are not known', () => {
+    const base = fleet(three);
+    const all = seen(base, base, (name, host) => ({
+      ...host,
+      services: unguarded(['n4', 'n5'].includes(name) ? 'agent' : 'server'),
+    }));
+    const made = of(base, base, lists(adopted(all), ['n1', 'n2']), { rollout: 'servers' });
+    expect(new Set(made.refusals.map((refusal) => refusal.code))).toEqual(new Set(['unhealthy-voter']));
+    expect(made.steps).toEqual([]);
+  });
+});
+
 describe('the members', () => {
   it('are believed only where every host that serves is named', () => {
     const base = fleet(three);

@@ -1,5 +1,5 @@
 import { evidentRole } from '../evidence.js';
-import { isUp, jobOf } from '../jobs.js';
+import { asksForRollout, isUp, jobOf } from '../jobs.js';
 import { valueOr } from '../observation.js';
 import { type HostRule, refuse } from './rule.js';
 
@@ -31,7 +31,11 @@ export const roleKnown: HostRule = (world, entry) => {
   }
   if (cluster.datastore === 'sqlite' || world.members.standing(host) !== 'unknown') return [];
   const role = valueOr(evidentRole(seen, before), null);
-  if (!leaving && role === host.role) return [];
+  if (!leaving && role === host.role) {
+    if (membership.kind !== 'doubtful' || !asksForRollout(world, entry, seen)) return [];
+    const message = `${host.name} is not recreated although the input rollout asks for it: the member list cannot be believed (${membership.why}), and a node is only stopped where it is known who votes. Bring the server that is named up and run this again.`;
+    return refuse('unhealthy-voter', entry, message);
+  }
   if (leaving && role === 'agent') return [];
   if (jobOf(world, entry) !== null) return [];
   if (membership.kind === 'doubtful') {

@@ -21,11 +21,17 @@ export function predict(steps: readonly Step[], world: World): World {
   for (const step of steps) {
     const seen = hosts.get(step.host);
     if (seen?.kind === 'reached') hosts.set(step.host, onHost(step, seen, world));
-    const change = IN_CLUSTER[step.action];
+    // What is started again in the same go is not away: of an only server nobody else could tell the cluster.
+    const change = isBack(step, steps) ? undefined : IN_CLUSTER[step.action];
     if (change !== undefined) after = { ...after, observed: { ...after.observed, ...change(after, step) } };
   }
   const done = steps.map(({ action, host, service }) => ({ action, host, service }));
   return { ...after, observed: { ...after.observed, run: { done: [...observed.run.done, ...done] } } };
+}
+
+function isBack({ action, host, service }: Step, steps: readonly Step[]): boolean {
+  if (action !== 'recreate-service') return false;
+  return steps.some((each) => each.action === 'start-service' && each.host === host && each.service === service);
 }
 
 function onHost(step: Step, now: ReachedHost, world: World): ReachedHost {

@@ -139,6 +139,7 @@ answer() {
     'create -f - -o json --validate=false --request-timeout=5s' | 'replace -f - -o json --validate=false --request-timeout=5s')
       case $resource in lease | configmap) "$verb" ;; *) from_server BadRequest 'not an object that the stand-in knows' ;; esac
       ;;
+    'delete secret '*'.node-password.k3s --namespace=kube-system --ignore-not-found --request-timeout=10s') ;;
     'delete configmaps fleet-role --namespace=kube-system --ignore-not-found --wait=false --request-timeout=5s') delete ;;
     'get namespace kube-system -o json --request-timeout=10s')
       [ -f "$state/uid" ] || from_server NotFound 'namespaces "kube-system" not found'

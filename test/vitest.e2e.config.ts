@@ -1,11 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
-/** The end-to-end suite: real sshd, git, Docker Engine and Compose; one file at a time, since they share the engine. */
+/** The end-to-end suite: real sshd, git, Docker Engine and Compose; two files at a time, since much of it is waiting. */
 export default defineConfig({
   test: {
     root: new URL('..', import.meta.url).pathname,
     include: ['test/e2e/**/*.e2e.ts'],
-    fileParallelism: false,
+    maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 300_000,
   },

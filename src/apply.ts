@@ -255,7 +255,7 @@ class ClusterRun {
       }
       next = nextSteps(this.#world);
     }
-    if (signal.aborted) await this.#uncordonBegun();
+    if (!this.#failures.some((failure) => failure.step === null)) await this.#uncordonBegun();
     const done = next.now.length === 0 && next.refused.length === 0 && this.#failures.length === 0;
     // What is planned still is not wanted any more, such as the deletion of a Node that went by itself.
     if (done) tracker.dropRest();
@@ -402,10 +402,11 @@ class ClusterRun {
     if (message !== null) this.#failures.push({ step: null, message: `The record could not be written: ${message}.` });
   }
 
-  /** Cancelled: a node that this run only cordoned takes work again. */
+  /** Cancelled, or failed there: a node that this run only drained takes work again. */
   async #uncordonBegun(): Promise<void> {
     const { done } = this.#world.observed.run;
     for (const { host } of this.#world.desired.hosts) {
+      if (!this.#options.signal.aborted && !this.#isLost(host.name)) continue;
       const own = done.filter((step) => step.host === host.name);
       const drained = own.findLastIndex((step) => step.action === 'drain');
       if (drained < 0 || drained < own.length - 1) continue;

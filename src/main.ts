@@ -69,9 +69,10 @@ export async function run(settings: Settings, context: RunContext, workflow: Wor
   try {
     const fleets = await readFleets(repository, context.head, context.base, settings, io.logger, io.mask);
     const declared = prepare(fleets.head, fleets.base);
+    // It says more of a host that no cluster has than the check that follows.
+    const explanation = context.mode === 'explain' ? { explanation: explain(fleets, settings) } : {};
     const intent = intentOf(settings, context, io.guardsVersion, declared, fleets.head.commit);
     if (!context.contactsHosts) {
-      const explanation = context.mode === 'explain' ? { explanation: explain(fleets, settings) } : {};
       const clusters = declared.map((input) => makePlan(input, assumeBase(input.desired, io.guardsVersion), intent));
       const { movedBase } = fleets;
       return outcome(planOf(fleets, context.mode, clusters, false), settings, { ...explanation, movedBase });

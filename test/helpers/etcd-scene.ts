@@ -1,14 +1,15 @@
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { parseMembers } from '../../src/cluster/identity.js';
 import type { Member, NodeObservation, Observation } from '../../src/plan/observation.js';
-import { type CommandResult, tryCommand } from './command.js';
+import { type CommandResult, command, tryCommand } from './command.js';
 import { docker } from './docker.js';
 import { etcdImage, playEtcd } from './etcd-image.js';
 import { HostNetwork } from './etcd-network.js';
-import type { Host, HostOptions, Service } from './fleet.js';
+import { type Host, type HostOptions, OWNER_LABEL, type Service } from './fleet.js';
 import { FleetScene, makeParts, type Parts } from './scene.js';
+import { isAlive } from './temporary.js';
 
 export interface EtcdSceneOptions {
   /** How many hosts start as servers, the first of which makes the cluster. */
@@ -45,6 +46,8 @@ async function untilSame<T>(what: string, wanted: T, look: () => Promise<T>): Pr
  */
 export class EtcdScene extends FleetScene {
   readonly #network: HostNetwork;
+  /** What ran on a host when its power failed. */
+  readonly #off = new Map<string, readonly Off[]>();
 
   constructor(parts: Parts, network: HostNetwork) {
     super(parts);
@@ -165,6 +168,77 @@ export class EtcdScene extends FleetScene {
     return untilSame(what, true, look);
   }
 
+  /** The different identities that the hosts' own servers serve now. */
+  async identities(): Promise<readonly string[]> {
+    const all = await Promise.all(this.names.map((name) => this.identity(name)));
+    return [...new Set(all.filter((uid) => uid !== null))].sort();
+  }
+
+  /** Sends an object to the API through a host; the exit status may be any. */
+  write(host: string, verb: 'create' | 'replace', object: object): Promise<CommandResult> {
+    const args = ['exec', '-i', this.host(host).containers.k3s, 'kubectl', verb, '-f', '-', '-o', 'json'];
+    return tryCommand('docker', args, { input: JSON.stringify(object) });
+  }
+
+  /** Which release of k3s a host plays from the next start of k3s on (settings.mjs). */
+  async release(host: string, release: 'worst' | 'old' | 'january' | 'new'): Promise<void> {
+    await writeFile(join(this.host(host).standInDir, 'release'), release);
+  }
+
+  /** Sets a container's restart policy. */
+  async restartPolicy(host: string, service: Service, policy: 'no' | 'unless-stopped'): Promise<void> {
+    await docker(['update', `--restart=${policy}`, this.host(host).containers[service]]);
+  }
+
+  /** A service ends by itself, and its policy brings it back: to docker it was not stopped (fact 8.17). */
+  async crash(host: string, service: Service = 'k3s'): Promise<void> {
+    await endFirstProcess(this.host(host).containers[service]);
+  }
+
+  /** The power of these hosts fails: what runs there ends at once, and ssh does not get through. */
+  async powerOff(...hosts: readonly string[]): Promise<void> {
+    await Promise.all(
+      hosts.map(async (host) => {
+        await this.cutSsh(host);
+        const running: Off[] = [];
+        for (const service of ['k3s', 'k3s-agent'] as const) {
+          const facts = await this.host(host).inspect(service);
+          if (facts === null || facts.status === 'exited' || facts.status === 'created') continue;
+          const container = this.host(host).containers[service];
+          running.push({ container, policy: facts.restartPolicy });
+          await docker(['update', '--restart=no', container]);
+          if (facts.running) await endFirstProcess(container);
+        }
+        this.#off.set(host, running);
+      }),
+    );
+  }
+
+  /** It is back: what ran starts by its policy, and what somebody had stopped stays so. */
+  async powerOn(...hosts: readonly string[]): Promise<void> {
+    await Promise.all(
+      hosts.map(async (host) => {
+        for (const { container, policy } of this.#off.get(host) ?? []) {
+          await docker(['update', `--restart=${policy}`, container]);
+          if (policy !== 'no') await docker(['start', container]);
+        }
+        this.#off.delete(host);
+        await this.cutSsh(host, false);
+      }),
+    );
+  }
+
+  /** Makes a host unreachable by ssh, or (`false`) reachable again. Its node runs on. */
+  async cutSsh(host: string, cut = true): Promise<void> {
+    const rule = [
+      ...['INPUT', '-p', 'tcp', '-d', this.fleet.address(host), '--dport', String(this.fleet.sshd.port)],
+      ...['-m', 'comment', '--comment', `${OWNER_LABEL}=${process.pid}`],
+      ...['-j', 'REJECT', '--reject-with', 'icmp-host-unreachable'],
+    ];
+    if (cut) await command('iptables', ['-w', '-I', ...rule]);
+    else await tryCommand('iptables', ['-w', '-D', ...rule]);
+  }
+
   /** The power fails: every container of a host ends at once, and nothing brings it back. */
   async kill(host: string): Promise<void> {
     const { k3s, 'k3s-agent': agent } = this.host(host).containers;
@@ -188,13 +262,38 @@ export class EtcdScene extends FleetScene {
   }
 
   override async close(): Promise<void> {
+    for (const name of this.names) await this.cutSsh(name, false);
     await super.close();
     await this.#network.remove();
   }
 }
 
+interface Off {
+  readonly container: string;
+  readonly policy: string;
+}
+
+/** Ends a container's first process from outside; returns once docker has seen it. */
+async function endFirstProcess(container: string): Promise<void> {
+  const first = async () => Number(await docker(['inspect', '--format', '{{.State.Pid}}', container]));
+  const pid = await first();
+  if (pid === 0) return;
+  process.kill(pid, 'SIGKILL');
+  await untilSame(`the end of ${container}`, true, async () => (await first()) !== pid);
+}
+
 /** What fleet-role itself reads from a Node and a member list. */
 export type { Member, NodeObservation, Observation };
+
+/** Takes away what `cutSsh` of test runs that were killed has left. */
+async function removeLeftRules(): Promise<void> {
+  const { stdout } = await tryCommand('iptables', ['-w', '-S', 'INPUT']);
+  for (const rule of stdout.split('\n')) {
+    const owner = new RegExp(`--comment "?${OWNER_LABEL}=(\\d+)`).exec(rule)?.[1];
+    if (owner === undefined || isAlive(Number(owner))) continue;
+    await tryCommand('iptables', ['-w', '-D', ...rule.replaceAll('"', '').split(' ').slice(1)]);
+  }
+}
 
 /**
  * Makes the hosts and waits until the cluster is formed: all servers vote and all Nodes are Ready. Without guards the
@@ -202,6 +301,7 @@ export type { Member, NodeObservation, Observation };
  */
 export async function createEtcdScene(options: EtcdSceneOptions): Promise<EtcdScene> {
   const image = await etcdImage();
+  await removeLeftRules();
   const network = await HostNetwork.create();
   let parts: Parts;
   try {

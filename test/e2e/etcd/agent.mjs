@@ -11,12 +11,10 @@ export async function runAgent({ name, address, url, token, password }) {
   if (url === '') fatal('--server is required');
   if (token === '') fatal('--token is required');
   process.once('SIGTERM', () => process.exit(0));
-  let addresses = known(url);
+  const servers = new Servers(url, token);
   for (;;) {
     try {
-      const found = JSON.parse(await any(url, addresses, token, '/v1-k3s/node', { name, address, password }));
-      if (found.length > 0) addresses = found;
-      keep(url, addresses);
+      servers.learn(await servers.ask('/v1-k3s/node', { name, address, password }));
       break;
     } catch (error) {
       // For ever, a refused password included (4.4).
@@ -27,22 +25,52 @@ export async function runAgent({ name, address, url, token, password }) {
   log('k3s agent is up and running');
   for (;;) {
     await sleep(HEARTBEAT);
-    await any(url, addresses, token, '/v1-k3s/heartbeat', { name }).catch((error) => log(error.message));
+    await servers.ask('/v1-k3s/heartbeat', { name }).then(
+      (text) => servers.learn(text),
+      (error) => log(error.message),
+    );
   }
 }
 
-/** The server of the URL, then the others (5.1). A refusal is an answer. */
-async function any(url, addresses, token, path, body) {
-  let failure;
-  for (const each of [url, ...addresses.map((address) => `https://${address}`)]) {
-    try {
-      return await askServer(each, token, path, body);
-    } catch (error) {
-      if (error.status === 401 || error.status === 403) throw error;
-      failure = error;
-    }
+/** The agent's own list of servers: that of the URL, and those that it has been told of (5.1). */
+class Servers {
+  #url;
+  #token;
+  #addresses;
+  /** Who answered last is asked first: one that is gone costs its whole timeout. */
+  #last = null;
+
+  constructor(url, token) {
+    this.#url = url;
+    this.#token = token;
+    this.#addresses = known(url);
   }
-  throw failure;
+
+  /** Asks one after the other. A refusal is an answer. */
+  async ask(path, body) {
+    const all = [this.#url, ...this.#addresses.map((address) => `https://${address}`)];
+    let failure;
+    for (const each of new Set(all.includes(this.#last) ? [this.#last, ...all] : all)) {
+      try {
+        const answer = await askServer(each, this.#token, path, body);
+        this.#last = each;
+        return answer;
+      } catch (error) {
+        if (error.status === 401 || error.status === 403) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  /** Keeps the servers' own list, on disk too. An empty one tells nothing. */
+  learn(text) {
+    const found = JSON.parse(text);
+    if (found.length === 0 || JSON.stringify(found) === JSON.stringify(this.#addresses)) return;
+    this.#addresses = found;
+    mkdirSync(`${DATA}/agent/etc`, { recursive: true });
+    writeFileSync(BALANCER, JSON.stringify({ ServerURL: this.#url, ServerAddresses: found }));
+  }
 }
 
 /** The servers known from the last run, unless the URL is another (5.2). */
@@ -53,9 +81,4 @@ function known(url) {
   } catch {
     return [];
   }
-}
-
-function keep(url, addresses) {
-  mkdirSync(`${DATA}/agent/etc`, { recursive: true });
-  writeFileSync(BALANCER, JSON.stringify({ ServerURL: url, ServerAddresses: addresses }));
 }

@@ -3,7 +3,7 @@
 
 import * as etcd from './etcd-client.mjs';
 import { ETCD_LABEL, forgetNode, MEMBER_ADDRESS, MEMBER_NAME, REMOVE, REMOVED_NAME } from './node-object.mjs';
-import { LEARNER_STALL, LEASE, log } from './settings.mjs';
+import { LEARNER_STALL, LEASE, log, RELEASE } from './settings.mjs';
 
 const hostOf = (url) => new URL(url).hostname.replace(/^\[|\]$/g, '');
 
@@ -48,6 +48,9 @@ async function sync(store, node) {
   const member = annotations[MEMBER_NAME];
   const address = annotations[MEMBER_ADDRESS];
   const removed = annotations[REMOVED_NAME];
+  // What an old release leaves behind it errs on for ever (1.6).
+  if (member === undefined) throw new Error(`node name annotation for node ${name} not found`);
+  if (address === undefined) throw new Error(`node address annotation for node ${name} not found`);
   if (removed !== undefined) {
     if (removed === member) return;
     // A second demotion: both go, and the member stays (1.7).
@@ -55,8 +58,6 @@ async function sync(store, node) {
     await annotate(store, name, { [REMOVE]: null, [REMOVED_NAME]: null });
     return;
   }
-  if (member === undefined) throw new Error(`node name annotation for node ${name} not found`);
-  if (address === undefined) throw new Error(`node address annotation for node ${name} not found`);
   try {
     await removePeer(member, address);
   } catch (error) {
@@ -66,7 +67,8 @@ async function sync(store, node) {
     await annotate(store, name, { [REMOVE]: null });
     return;
   }
-  await annotate(store, name, { [REMOVED_NAME]: member, [REMOVE]: null, [MEMBER_NAME]: null, [MEMBER_ADDRESS]: null });
+  const asked = RELEASE.removeStays ? {} : { [REMOVE]: null };
+  await annotate(store, name, { [REMOVED_NAME]: member, ...asked, [MEMBER_NAME]: null, [MEMBER_ADDRESS]: null });
 }
 
 /** A Node that is deleted takes its member with it (3.10), unless one was noted as removed before (1.8). */
@@ -84,10 +86,21 @@ async function onRemove(store, node) {
 
 /** Removes the member of exactly this name and address; that there is none is success as well (1.9). */
 async function removePeer(name, address) {
-  const found = (await etcd.members()).find(
+  const members = await etcd.members();
+  const found = members.find(
     (member) => member.name === name && member.peerUrls.some((url) => hostOf(url) === address),
   );
   if (found === undefined) return;
+  const { leader, header } = await etcd.status();
+  if (leader === found.id && !RELEASE.removeStays) {
+    // A leader hands over first; the request goes to itself, so it has to be up (1.11).
+    const others = members.filter((each) => !each.learner && each.id !== leader);
+    const next = others.find((each) => each.id === header.member_id) ?? others[0];
+    if (next !== undefined) {
+      log(`the leader ${name} hands over to ${next.name}`);
+      await etcd.moveLeader(found.clientUrls[0], next.id);
+    }
+  }
   log(`removing etcd member ${name}`);
   await etcd.remove(found.id);
 }
@@ -104,20 +117,26 @@ function annotate(store, name, changes) {
 
 /** The leader's part: learners become voters or are evicted, and Nodes say whether they vote. */
 export class Leader {
-  #since = new Map();
+  /** Since when a learner is where it is, by its id. */
+  #progress = new Map();
 
   async tick(store) {
     const { leader, header } = await etcd.status();
     if (leader !== header.member_id) {
-      this.#since.clear();
+      this.#progress.clear();
       return;
     }
     const members = await etcd.members();
+    for (const id of this.#progress.keys()) if (!members.some((each) => each.id === id)) this.#progress.delete(id);
     for (const member of members.filter((each) => each.learner)) await this.#learner(member);
     await conditions(store, await etcd.members());
   }
 
   async #learner(member) {
+    const status = await statusOf(member);
+    const index = BigInt(status?.raftIndex ?? 0);
+    const before = this.#progress.get(member.id);
+    if (before === undefined || index > before.index) this.#progress.set(member.id, { index, since: Date.now() });
     // One that has a name has started; etcd itself says when it has caught up.
     if (member.name !== '') {
       const promoted = await etcd.promote(member.id).then(
@@ -126,21 +145,25 @@ export class Leader {
       );
       if (promoted) {
         log(`promoted learner ${member.name}`);
-        this.#since.delete(member.id);
         return;
       }
     }
-    const since = this.#since.get(member.id) ?? Date.now();
-    this.#since.set(member.id, since);
-    if (Date.now() - since < LEARNER_STALL) return;
+    if (Date.now() - (this.#progress.get(member.id)?.since ?? 0) < LEARNER_STALL) return;
     log(`removing learner ${member.name || member.id} due to no raft progress`);
     await etcd.remove(member.id);
-    this.#since.delete(member.id);
   }
+}
+
+/** What a member says of itself; null where it says nothing. */
+async function statusOf({ clientUrls: [url] }) {
+  return url === undefined ? null : etcd.status(url).catch(() => null);
 }
 
 /** EtcdIsVoter, only of Nodes with the label (3.1, 3.3). */
 async function conditions(store, members) {
+  const health = new Map(
+    await Promise.all(members.map(async (member) => [member.id, (await statusOf(member)) !== null])),
+  );
   for (const node of await store.list('nodes')) {
     if (node.metadata.labels[ETCD_LABEL] !== 'true') continue;
     const address = node.status.addresses[0].address;
@@ -150,7 +173,9 @@ async function conditions(store, members) {
         ? ['False', 'NotAMember']
         : member.learner
           ? ['False', 'MemberIsLearner']
-          : ['True', 'MemberNotLearner'];
+          : health.get(member.id)
+            ? ['True', 'MemberNotLearner']
+            : ['False', 'Unhealthy'];
     await store.update('nodes', '', node.metadata.name, (now) => {
       now.status.conditions = [{ type: 'EtcdIsVoter', status, reason }];
       return now;

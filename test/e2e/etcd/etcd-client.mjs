@@ -1,25 +1,35 @@
-// etcd's HTTP/JSON gateway on loopback, as etcd 3.4 has it: numbers of 64 bits are strings, keys and values base64.
+// etcd's HTTP/JSON gateway, as etcd 3.4 has it: numbers of 64 bits are strings, keys and values base64.
 
-const URL = 'http://127.0.0.1:2379/v3';
+const OWN = 'http://127.0.0.1:2379';
 const encode = (text) => Buffer.from(text).toString('base64');
 const decode = (text) => Buffer.from(text ?? '', 'base64').toString();
 
-/** Asks etcd; throws with etcd's own words. */
-export async function ask(path, body = {}, timeout = 4000) {
-  const response = await fetch(`${URL}/${path}`, {
-    method: 'POST',
-    body: JSON.stringify(body),
-    signal: AbortSignal.timeout(timeout),
-  });
-  const text = await response.text();
+/** Asks this server's etcd, or the one at `url`; throws with etcd's own words. */
+export async function ask(path, body = {}, timeout = 4000, url = OWN) {
+  let response;
+  let text;
+  try {
+    response = await fetch(`${url}/v3/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(timeout),
+    });
+    text = await response.text();
+  } catch (error) {
+    // Nobody waits longer than this for a leader or a quorum.
+    if (error.name === 'TimeoutError') throw new Error('etcdserver: request timed out');
+    throw new Error(`etcd at ${url}: ${error.cause?.code ?? error.message}`);
+  }
   if (!response.ok) throw new Error(JSON.parse(text).error ?? text);
   return text;
 }
 
 const json = async (...args) => JSON.parse(await ask(...args));
 
-/** `leader`, and `header.member_id`: who is asked. */
-export const status = () => json('maintenance/status');
+/** `leader`, and `header.member_id`: who is asked; `raftIndex`: how far it has come. */
+export const status = (url) => json('maintenance/status', {}, 2000, url);
+/** Asks the leader at `url` to hand over to another voter. */
+export const moveLeader = (url, id) => json('maintenance/transfer-leadership', { targetID: id }, 4000, url);
 
 /** The members as etcd tells them, the numbers as strings. */
 export async function members() {

@@ -44,7 +44,8 @@ export function startEtcd({ name, address, cluster }) {
     'etcd',
     [
       ...['--name', name, '--data-dir', ETCD, '--logger', 'zap', '--log-outputs', 'stderr', '--log-level', 'warn'],
-      ...['--listen-client-urls', 'http://127.0.0.1:2379', '--advertise-client-urls', `http://${address}:2379`],
+      ...['--listen-client-urls', `http://127.0.0.1:2379,http://${address}:2379`],
+      ...['--advertise-client-urls', `http://${address}:2379`],
       ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
       ...['--initial-cluster', [...(cluster ?? []), `${name}=${peer}`].join(',')],
       ...['--initial-cluster-state', cluster === null ? 'new' : 'existing'],

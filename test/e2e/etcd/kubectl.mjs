@@ -2,8 +2,9 @@
 // a forgotten call should be.
 
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { ETCD_LABEL, forgetNode, nodesShown } from './node-object.mjs';
-import { ApiError } from './store.mjs';
+import { ApiError, resourceOf } from './store.mjs';
 
 const RESOURCES = {
   node: 'nodes',
@@ -15,6 +16,9 @@ const RESOURCES = {
   'leases.coordination.k8s.io': 'leases',
 };
 const KINDS = { Lease: 'leases', ConfigMap: 'configmaps', Pod: 'pods', Secret: 'secrets' };
+
+/** What kubectl itself refuses. */
+export class UsageError extends Error {}
 
 /** Words by themselves, and options; all others have their value behind a `=`. */
 const VALUED = ['-f', '-o', '--patch'];
@@ -49,16 +53,13 @@ export async function kubectl(store, args, input, raw) {
       });
       return `node/${word} ${verb}ed\n`;
     case 'drain':
-      await node(store, word, (each) => {
-        each.spec.unschedulable = true;
-      });
-      for (const pod of await store.list('pods')) {
-        if (pod.spec?.nodeName === word) await store.delete('pods', pod.metadata.namespace, pod.metadata.name);
-      }
-      return `node/${word} drained\n`;
+      return drain(store, word, options);
     case 'annotate':
-      await node(store, name, (each) => annotate(each, words.slice(3), '--overwrite' in options));
+      await node(store, name, (each) => mark(each.metadata.annotations, words.slice(3), '--overwrite' in options));
       return `node/${name} annotated\n`;
+    case 'label':
+      await node(store, name, (each) => mark(each.metadata.labels, words.slice(3), '--overwrite' in options));
+      return `node/${name} labeled\n`;
     case 'patch':
       if (options['--type'] !== 'merge') break;
       await node(store, name, (each) => merge(each, JSON.parse(options['--patch'])));
@@ -84,7 +85,7 @@ async function get(store, kind, name, options) {
       : await store.get(kind, options['--namespace'] ?? '', name);
   if (found !== null) return JSON.stringify(found);
   if ('--ignore-not-found' in options) return '';
-  throw new ApiError('NotFound', `${kind} "${name}" not found`);
+  throw new ApiError('NotFound', `${resourceOf(kind)} "${name}" not found`);
 }
 
 /** Lists by the one form of template that fleet-role asks with: a kind, a range with tabs between its fields, an end. */
@@ -122,18 +123,69 @@ async function pods(store, options) {
   );
 }
 
+/** Evicts at once: no pod here takes its time. A daemon's pod stays, and what needs a flag needs it here. */
+async function drain(store, name, options) {
+  await node(store, name, (each) => {
+    each.spec.unschedulable = true;
+  });
+  const owner = (pod) => pod.metadata.ownerReferences?.[0]?.kind;
+  const there = (await store.list('pods')).filter((pod) => pod.spec?.nodeName === name);
+  const evicted = there.filter((pod) => owner(pod) !== 'DaemonSet');
+  const cannot = (what, flag) => new UsageError(`unable to drain node "${name}": cannot delete ${what} (use ${flag})`);
+  if (evicted.length < there.length && !('--ignore-daemonsets' in options)) {
+    throw cannot('DaemonSet-managed Pods', '--ignore-daemonsets to ignore');
+  }
+  if (evicted.some((pod) => owner(pod) === undefined) && !('--force' in options)) {
+    throw cannot('Pods that declare no controller', '--force to override');
+  }
+  for (const pod of evicted) await store.delete('pods', pod.metadata.namespace, pod.metadata.name);
+  return `node/${name} drained\n`;
+}
+
 async function write(store, verb, object) {
   const kind = KINDS[object.kind];
   if (kind === undefined) throw new Error(`the stand-in kubectl writes no ${object.kind}`);
-  const { namespace = 'default', name, resourceVersion } = object.metadata;
-  if (verb === 'create') {
-    const metadata = { ...object.metadata, namespace, uid: randomUUID() };
-    return store.put(kind, { ...object, metadata }, '0');
+  const { namespace = 'default', name } = object.metadata;
+  try {
+    checkTimes(object);
+    return await (verb === 'create' ? create : replace)(store, kind, namespace, name, object);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    throw new ApiError(
+      error.reason,
+      error.said,
+      `error when ${verb === 'create' ? 'creating' : 'replacing'} "STDIN": `,
+    );
   }
+}
+
+function create(store, kind, namespace, name, object) {
+  if (object.metadata.resourceVersion) {
+    throw new ApiError('Invalid', `${name}: resourceVersion should not be set on objects to be created`);
+  }
+  const metadata = { ...object.metadata, namespace, uid: randomUUID() };
+  return store.put(kind, { ...object, metadata }, '0');
+}
+
+/** Without a resourceVersion it replaces whatever is there; a replace that changes nothing makes no new version. */
+async function replace(store, kind, namespace, name, object) {
   const now = await store.get(kind, namespace, name);
-  if (now === null) throw new ApiError('NotFound', `${kind} "${name}" not found`);
-  const metadata = { ...object.metadata, uid: now.metadata.uid };
-  return store.put(kind, { ...object, metadata }, resourceVersion ?? now.metadata.resourceVersion);
+  if (now === null) throw new ApiError('NotFound', `${resourceOf(kind)} "${name}" not found`);
+  const version = object.metadata.resourceVersion ?? now.metadata.resourceVersion;
+  const next = {
+    ...object,
+    metadata: { ...object.metadata, namespace, uid: now.metadata.uid, resourceVersion: version },
+  };
+  return isDeepStrictEqual(next, now) ? now : store.put(kind, next, version);
+}
+
+/** The API takes a Lease's times with six digits only. */
+function checkTimes({ kind, spec }) {
+  if (kind !== 'Lease') return;
+  for (const time of [spec?.acquireTime, spec?.renewTime]) {
+    if (time == null || /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(time)) continue;
+    throw new ApiError('BadRequest', `Lease in version "v1" cannot be handled as a Lease: parsing time "${time}"`);
+  }
 }
 
 async function remove(store, kind, name, options) {
@@ -142,7 +194,7 @@ async function remove(store, kind, name, options) {
   const found = await store.get(kind, namespace, name);
   if (found === null) {
     if ('--ignore-not-found' in options) return '';
-    throw new ApiError('NotFound', `${kind} "${name}" not found`);
+    throw new ApiError('NotFound', `${resourceOf(kind)} "${name}" not found`);
   }
   // A server's Node waits for the controller that removes its member (3.10).
   if (kind !== 'nodes') await store.delete(kind, namespace, name);
@@ -163,12 +215,14 @@ async function node(store, name, change) {
   if (found === null) throw new ApiError('NotFound', `nodes "${name}" not found`);
 }
 
-function annotate({ metadata }, changes, overwrite) {
+function mark(marks, changes, overwrite) {
   for (const change of changes) {
-    const [key, ...value] = change.split('=');
-    if (value.length === 0 && key.endsWith('-')) delete metadata.annotations[key.slice(0, -1)];
-    else if (key in metadata.annotations && !overwrite) throw new ApiError('Conflict', `${key} is there already`);
-    else metadata.annotations[key] = value.join('=');
+    const [key, ...rest] = change.split('=');
+    const value = rest.join('=');
+    if (rest.length === 0 && key.endsWith('-')) delete marks[key.slice(0, -1)];
+    else if (key in marks && marks[key] !== value && !overwrite) {
+      throw new UsageError(`'${key}' already has a value (${marks[key]}), and --overwrite is false`);
+    } else marks[key] = value;
   }
 }
 

@@ -1,7 +1,7 @@
 // Nodes and their passwords: what k3s and the kubelet write when a node starts, and what they say while it lives.
 
 import { createHash, randomUUID } from 'node:crypto';
-import { ANNOTATION, HEARTBEAT_GRACE, LABEL, VERSION } from './settings.mjs';
+import { ANNOTATION, ENDPOINT, HEARTBEAT_GRACE, LABEL, VERSION } from './settings.mjs';
 import { ApiError } from './store.mjs';
 
 export const ETCD_LABEL = `${LABEL}/etcd`;
@@ -37,10 +37,29 @@ export async function registerNode(store, { name, address, labels = {}, annotati
   });
 }
 
+/** A running server puts its labels and annotations back on its Node, where there is one (3.5). */
+export async function keepMarks(store, name, labels, annotations) {
+  await store.update('nodes', '', name, (node) => {
+    Object.assign(node.metadata.labels, labels);
+    Object.assign(node.metadata.annotations, annotations);
+    return node;
+  });
+}
+
 /** The Node's kubelet lives. */
-export async function beat(store, name) {
-  const metadata = { name };
-  await store.put('heartbeats', { metadata, time: Date.now() }, null).catch((error) => {
+export const beat = (store, name) => sign(store, 'heartbeats', name);
+
+/** The API of a server at this address answers. */
+export const serves = (store, address) => sign(store, 'endpoints', address);
+
+/** The addresses of the servers whose API answers (5.1, 5.7). */
+export async function endpoints(store) {
+  const all = await store.list('endpoints');
+  return all.filter((each) => Date.now() - each.time < ENDPOINT).map((each) => each.metadata.name);
+}
+
+async function sign(store, kind, name) {
+  await store.put(kind, { metadata: { name }, time: Date.now() }, null).catch((error) => {
     if (!(error instanceof ApiError)) throw error;
   });
 }

@@ -4,9 +4,20 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { holdsLease, Leader, removals } from './controller.mjs';
 import { backUp, forgetName, hasEtcd, hasTombstone, memberName, peerUrl, startEtcd } from './etcd.mjs';
-import { etcdBackend } from './etcd-client.mjs';
-import { beat, checkPassword, MEMBER_ADDRESS, MEMBER_NAME, registerNode } from './node-object.mjs';
-import { CONTROLLER_TICK, fatal, HEARTBEAT, LABEL, LEADER_TICK, log, RETRY, SERVER, sleep } from './settings.mjs';
+import { etcdBackend, members } from './etcd-client.mjs';
+import { beat, checkPassword, keepMarks, MEMBER_ADDRESS, MEMBER_NAME, registerNode, serves } from './node-object.mjs';
+import {
+  CONTROLLER_TICK,
+  fatal,
+  HEARTBEAT,
+  LABEL,
+  LEADER_TICK,
+  log,
+  RELEASE,
+  RETRY,
+  SERVER,
+  sleep,
+} from './settings.mjs';
 import { FileBackend, Store } from './store.mjs';
 import { askServer, Supervisor } from './supervisor.mjs';
 
@@ -38,12 +49,19 @@ export async function runServer(options) {
   const labels = { [`${LABEL}/control-plane`]: 'true', [`${LABEL}/master`]: 'true' };
   const etcdLabels = begun.member === null ? {} : { [`${LABEL}/etcd`]: 'true' };
   const annotations = begun.member === null ? {} : { [MEMBER_NAME]: begun.member, [MEMBER_ADDRESS]: address };
-  await registerNode(store, { name, address, labels: { ...labels, ...etcdLabels }, annotations });
+  const marks = [{ ...labels, ...etcdLabels }, annotations];
+  await registerNode(store, { name, address, labels: marks[0], annotations });
   await beat(store, name);
+  await serves(store, address);
   server.store = store;
   log('k3s is up and running');
 
-  every(HEARTBEAT, () => beat(store, name));
+  every(HEARTBEAT, async () => {
+    await beat(store, name);
+    await serves(store, address);
+    // One that is no member any more must not put its name back; etcd answers it for a moment still.
+    if (begun.member === null || (await isMember(begun.member))) await keepMarks(store, name, ...marks);
+  });
   if (begun.member === null) return;
   const leader = new Leader();
   every(LEADER_TICK, () => leader.tick(store));
@@ -57,7 +75,13 @@ async function datastore(options, server) {
   const { name, address, url, clusterInit, hasToken } = options;
   let fresh = !hasEtcd();
   if (!fresh && hasTombstone()) {
-    // The worst of the releases: without a URL a cluster of its own (1.19).
+    if (url === '' && RELEASE.removedFirst === 'refuse') {
+      fatal(
+        'tombstone file has been detected but --server is empty: backup and delete server/db to start a new cluster',
+      );
+    }
+    if (url === '' && RELEASE.removedFirst === 'crash') fatal('panic: removed member cannot be started from its data');
+    if (url !== '') await mustAnswer(url);
     backUp();
     fresh = true;
     if (url === '') return newCluster(options);
@@ -71,6 +95,19 @@ async function datastore(options, server) {
   log('no datastore, no server to join and no cluster-init: SQLite');
   server.datastore = 'sqlite';
   return { member: null, backend: new FileBackend(SQLITE), etcd: null };
+}
+
+/** k3s ends where nobody answers at the URL, and its policy starts it again (5.4). */
+async function mustAnswer(url) {
+  try {
+    await askServer(url, '', '/ping');
+  } catch (error) {
+    fatal(`failed to validate token: failed to get CA certs: ${error.message}`);
+  }
+}
+
+async function isMember(name) {
+  return (await members()).some((each) => each.name === name);
 }
 
 async function newCluster({ name, address }) {
@@ -87,20 +124,21 @@ async function newCluster({ name, address }) {
 
 /** Joins through the one server of the URL. What may pass is tried again for ever (2.14). */
 async function join({ name, address, url, token }) {
+  await mustAnswer(url);
   const member = memberName(name);
   const peer = peerUrl(address);
   for (;;) {
     try {
-      const { members } = JSON.parse(await askServer(url, token, '/db/info'));
-      const twin = members.find((each) => each.name !== member && each.name?.replace(/-[0-9a-f]{8}$/, '') === name);
+      const { members: listed } = JSON.parse(await askServer(url, token, '/db/info'));
+      const twin = listed.find((each) => each.name !== member && each.name?.replace(/-[0-9a-f]{8}$/, '') === name);
       if (twin !== undefined) {
         forgetName();
         return fatal('duplicate node name found, please use a unique name for this node');
       }
       // One without a name at our address is what an earlier try left.
-      const mine = members.some((each) => each.name === member || (!each.name && each.peerURLs.includes(peer)));
+      const mine = listed.some((each) => each.name === member || (!each.name && each.peerURLs.includes(peer)));
       if (!mine) await askServer(url, token, '/v1-k3s/member', { peerUrl: peer });
-      const others = members.filter((each) => each.name && each.name !== member);
+      const others = listed.filter((each) => each.name && each.name !== member);
       const cluster = others.map((each) => `${each.name}=${each.peerURLs[0]}`);
       return { member, backend: etcdBackend, etcd: startEtcd({ name: member, address, cluster }) };
     } catch (error) {

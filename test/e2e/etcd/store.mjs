@@ -2,13 +2,17 @@
 
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 
-/** A refusal by the API, in kubectl's words. */
+/** A refusal by the API, in kubectl's words. `during` is what kubectl puts before them when it reads an object. */
 export class ApiError extends Error {
-  constructor(reason, message) {
-    super(`Error from server (${reason}): ${message}`);
+  constructor(reason, message, during = '') {
+    super(`Error from server (${reason}): ${during}${message}`);
     this.reason = reason;
+    this.said = message;
   }
 }
+
+/** The kind as the API's sentences name it. */
+export const resourceOf = (kind) => (kind === 'leases' ? 'leases.coordination.k8s.io' : kind);
 
 /** SQLite's part: a file with all entries and their versions. */
 export class FileBackend {
@@ -76,10 +80,11 @@ export class Store {
     const wanted = version ?? (await this.get(kind, namespace, name))?.metadata.resourceVersion ?? '0';
     const stored = await this.#backend.put(key, JSON.stringify({ ...object, metadata }), wanted);
     if (stored === null) {
-      const reason = wanted === '0' ? 'AlreadyExists' : 'Conflict';
+      const named = `${resourceOf(kind)} "${name}"`;
+      if (wanted === '0') throw new ApiError('AlreadyExists', `${named} already exists`);
       throw new ApiError(
-        reason,
-        `${kind} "${name}": ${reason === 'Conflict' ? 'the object has been modified' : 'already exists'}`,
+        'Conflict',
+        `Operation cannot be fulfilled on ${named}: the object has been modified; please apply your changes to the latest version and try again`,
       );
     }
     return { ...object, metadata: { ...metadata, resourceVersion: stored } };

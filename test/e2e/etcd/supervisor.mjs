@@ -3,9 +3,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import * as etcd from './etcd-client.mjs';
-import { kubectl } from './kubectl.mjs';
-import { beat, checkPassword, registerNode } from './node-object.mjs';
-import { log, SERVER } from './settings.mjs';
+import { kubectl, UsageError } from './kubectl.mjs';
+import { beat, checkPassword, endpoints, registerNode } from './node-object.mjs';
+import { log, SERVER, sleep } from './settings.mjs';
 import { ApiError } from './store.mjs';
 
 const PORT = 6443;
@@ -70,7 +70,7 @@ export class Supervisor {
         return this.#node(JSON.parse(body));
       case '/v1-k3s/heartbeat':
         await beat(this.#store(), JSON.parse(body).name);
-        return '';
+        return this.#endpoints();
       default:
         throw new HttpError(404, 'not found');
     }
@@ -84,6 +84,8 @@ export class Supervisor {
   /** The member list as k3s writes it: the ids are bare numbers (6.3), and what is false is left out. */
   async #members() {
     if (this.#server.datastore === 'sqlite') throw new HttpError(400, 'etcd datastore disabled');
+    // k3s asks for a list that a quorum stands behind; the gateway of etcd 3.4 gives any.
+    await etcd.etcdBackend.range('/registry/namespaces/');
     const members = (await etcd.members()).map((member) => {
       const rest = {
         ...(member.name === '' ? {} : { name: member.name }),
@@ -114,9 +116,11 @@ export class Supervisor {
     }
     await registerNode(store, { name, address });
     await beat(store, name);
-    if (this.#server.datastore === 'sqlite') return JSON.stringify([]);
-    const voters = (await etcd.members()).filter((member) => !member.learner);
-    return JSON.stringify(voters.flatMap((member) => member.peerUrls.map((url) => `${new URL(url).hostname}:${PORT}`)));
+    return this.#endpoints();
+  }
+
+  async #endpoints() {
+    return JSON.stringify((await endpoints(this.#store())).map((address) => `${address}:${PORT}`));
   }
 
   /** The answer to one kubectl: an exit status on a line, and what kubectl says. */
@@ -124,12 +128,22 @@ export class Supervisor {
     const [count, ...lines] = body.split('\n');
     const args = lines.slice(0, Number(count));
     const input = lines.slice(Number(count)).join('\n');
+    // As kubectl itself gives up; what it asked for may be done all the same.
+    const seconds = Number(/^--request-timeout=(\d+)s$/m.exec(args.join('\n'))?.[1] ?? 0);
+    const late =
+      '1\nUnable to connect to the server: net/http: request canceled (Client.Timeout exceeded while awaiting headers)\n';
+    const answer = this.#answerKubectl(args, input);
+    return seconds === 0 ? answer : Promise.race([answer, sleep(seconds * 1000).then(() => late)]);
+  }
+
+  async #answerKubectl(args, input) {
     try {
       if (args[0] === 'etcd-snapshot') return `0\n${await this.#snapshot(args)}`;
       if (this.#server.store === null)
         throw new ApiError('ServiceUnavailable', 'the server is currently unable to handle the request');
       return `0\n${await kubectl(this.#server.store, args, input, (path) => this.#raw(path))}`;
     } catch (error) {
+      if (error instanceof UsageError) return `1\nerror: ${error.message}\n`;
       if (!(error instanceof ApiError)) log(`kubectl ${args.join(' ')}: ${error.message}`);
       const said = error instanceof ApiError ? error.message : `Error from server (InternalError): ${error.message}`;
       return `1\n${said}\n`;

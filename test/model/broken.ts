@@ -186,7 +186,12 @@ export const BROKEN_RULES: readonly BrokenRule[] = [
       const drained = world.desired.hosts.map(
         ({ host }) => ({ action: 'drain', host: host.name, service: null }) as const,
       );
-      return { ...world, observed: { ...world.observed, run: { done: [...world.observed.run.done, ...drained] } } };
+      const { observed } = world;
+      const nodes =
+        observed.nodes?.kind === 'known'
+          ? known(new Map([...observed.nodes.value].map(([name, node]) => [name, { ...node, unschedulable: true }])))
+          : observed.nodes;
+      return { ...world, observed: { ...observed, nodes, run: { done: [...observed.run.done, ...drained] } } };
     }),
     finds: /while its node takes work/,
   },

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { pullRequestEvent, pushEvent } from '../helpers/events.js';
 import type { StandInCluster } from '../helpers/kubectl.js';
 import { type Run, Scene } from '../helpers/scene.js';
+import { voters } from '../helpers/trust-fleet.js';
 
 let scene: Scene;
 const names = ['node1', 'node2', 'node3', 'node4'];
@@ -339,6 +340,8 @@ describe('a removed agent', () => {
 describe('an added agent', () => {
   it('gets all its files, its override listed at once where it has no container yet', async () => {
     const host = scene.fleet.host('node4');
+    // Nothing is started where it is not known who is a member.
+    await voters(scene, ['node1', 'node2', 'node3']);
     const before = await scene.commit({ ...on, order: ['node1', 'node2', 'node3'] });
     expect((await scene.run(pushEvent({ before, after: before }))).outputs.result).toBe('applied');
     await host.compose('rm', '-sf', 'k3s-agent');

@@ -36,7 +36,11 @@ export async function judgeCluster(declared: PlanInput, options: JudgeOptions): 
   const input = await withBegun(await inputFor(declared, record, options), record, options);
   const observed = input === declared ? first : await options.observe(input, first);
   const named = withReportedNames(input, observed);
-  const relation = await relationOf(options.repository, options.intent.head, record);
+  // A record that could not be read may be of a newer commit: its relation is unknown, never none.
+  const relation =
+    observed.record?.kind === 'unknown' && observed.servers.size > 0
+      ? 'unknown'
+      : await relationOf(options.repository, options.intent.head, record);
   const runsOn = await options.ownNode(named, observed);
   return { input: named, observed, intent: { ...options.intent, relation, runsOn } };
 }

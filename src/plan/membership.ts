@@ -221,7 +221,8 @@ export class Members {
   healthy(member: Member): boolean {
     if (member.learner || member.name === '') return false;
     const entry = this.hostOf(member);
-    if (entry === null) return false;
+    // Of two members of one node only one can be the k3s that answers there.
+    if (entry === null || this.memberOf(entry.host) !== member) return false;
     return valueOr(this.#seen.observed.servers.get(entry.host.name)?.ready ?? NOT_ASKED, false);
   }
 

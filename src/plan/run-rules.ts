@@ -1,5 +1,5 @@
 import type { World } from './desired.js';
-import { type NextSteps, nextSteps, seeWorld } from './next-steps.js';
+import { type NextSteps, nextSteps, seeAs, seeWorld } from './next-steps.js';
 import { valueOr } from './observation.js';
 import { step } from './sequences/view.js';
 import type { Step } from './step.js';
@@ -8,7 +8,7 @@ import type { Step } from './step.js';
 
 /** Whether the lock is needed: something would be written, or may be in a moment, and there is an API to take it from. */
 export function needsLock(world: World): boolean {
-  if (seeWorld(world).members.through.length === 0) return false;
+  if (seeAs(world).members.through.length === 0) return false;
   const next = nextSteps(world);
   return next.now.length > 0 || mayHeal(world, next);
 }
